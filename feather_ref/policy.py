@@ -1,0 +1,177 @@
+"""Policies: what happens beyond the greatest value, to Inf, to NaN and to negatives.
+
+Libraries hardly ever disagree on arithmetic, but on these choices.  Each has a name here; the
+defaults stand in the format's row.  `resolve` checks the names against a row and fills the
+defaults in; `Policy` then answers with codes.
+
+Source: OFP8 1.0 (saturate, nonsaturating, table 3); IEEE 754-2019, 7.4; IEEE P3109 interim
+report 4.0 (SatNone).
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from feather_ref.formats import Format, Negative, Overflow
+from feather_ref.rounding import ROUNDINGS, Rounding, moves_away
+
+NanName = Literal["canonical", "preserve_sign", "error", "max", "zero"]
+Nan = NanName | int
+Subnormals = Literal["keep", "flush_input", "flush_output"]
+
+OVERFLOWS: tuple[str, ...] = get_args(Overflow)
+NANS: tuple[str, ...] = get_args(NanName)
+NEGATIVES: tuple[str, ...] = get_args(Negative)
+SUBNORMALS: tuple[str, ...] = get_args(Subnormals)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The choices for one row, checked and complete; hashable, so that tables can be kept."""
+
+    fmt: Format
+    rounding: str
+    overflow: str
+    nan: str | int
+    negative: str
+    subnormals: str
+
+    def overflow_code(self, negative: bool, infinite: bool) -> int:
+        """The code for a value beyond the greatest one (`infinite`: for an infinite input)."""
+        row = self.fmt
+        if self.overflow == "saturate":
+            return self.max_code(negative)
+        if self.overflow == "propagate":
+            return self.inf_or(negative, self.max_code(negative)) if infinite else self.max_code(negative)
+        if self.overflow == "p3109_satnone":
+            return self._satnone_code(negative, infinite)
+        away = infinite or self.overflow == "ocp_table3" or moves_away(self.rounding, negative)
+        if not away:
+            return self.max_code(negative)
+        other = self.nan_made(negative) if row.has_nan else self.max_code(negative)
+        return self.inf_or(negative, other)
+
+    def _satnone_code(self, negative: bool, infinite: bool) -> int:
+        """P3109 SatNone: a negative of an unsigned row is NaN, and round to odd has the odd code."""
+        row = self.fmt
+        if negative and not row.signed:
+            return self.nan_made(negative)
+        top = self.max_code(negative)
+        if infinite or moves_away(self.rounding, negative):
+            return self.inf_or(negative, top)
+        if self.rounding == "to_odd" and row.max_magnitude % 2 == 0:
+            return self.inf_or(negative, top)
+        return top
+
+    def max_code(self, negative: bool) -> int:
+        """The greatest value of a sign; of a two's complement row, -max - 1."""
+        row = self.fmt
+        if row.kind == "table":
+            return row.values.index(row.min if negative else row.max)
+        if row.kind == "integer":
+            return row.sign_mask if negative else row.max_magnitude
+        return row.max_magnitude | (row.sign_mask if negative else 0)
+
+    def inf_or(self, negative: bool, other: int) -> int:
+        """The infinity of a sign, or `other` where the row has none."""
+        magnitude = self.fmt.inf_magnitude
+        if magnitude is None:
+            return other
+        return magnitude | (self.fmt.sign_mask if negative else 0)
+
+    def nan_made(self, negative: bool) -> int:
+        """A NaN that the conversion makes itself: canonical, with a sign where it can have one."""
+        row = self.fmt
+        if row.canonical_nan is None:
+            raise ValueError(f"format {row.name!r} has no NaN")
+        return row.canonical_nan | (row.sign_mask if negative and row.has_signed_nan else 0)
+
+    def nan_code(self, negative: bool) -> int | None:
+        """The code for a NaN input of a sign; None where it is an error."""
+        if isinstance(self.nan, int):
+            return self.nan
+        if self.nan == "error":
+            return None
+        if self.nan == "max":
+            return self.max_code(False)
+        if self.nan == "zero":
+            return zero_code(self.fmt)
+        return self.nan_made(negative and self.nan == "preserve_sign")
+
+    @property
+    def negative_after_rounding(self) -> bool:
+        """P3109 SatNone refuses negatives of unsigned rows only where they round to nonzero."""
+        return self.overflow == "p3109_satnone" and self.negative == "nan"
+
+
+def zero_code(fmt: Format) -> int:
+    """The code of +0; ValueError where there is none."""
+    if not fmt.has_zero:
+        raise ValueError(f"format {fmt.name!r} has no zero")
+    return fmt.values.index(0.0) if fmt.kind == "table" else 0
+
+
+def resolve(
+    fmt: Format,
+    rounding: Rounding = "nearest_even",
+    overflow: Overflow | None = None,
+    nan: Nan | None = None,
+    negative: Negative | None = None,
+    subnormals: Subnormals = "keep",
+) -> Policy:
+    """Check every name against the row and fill the row's defaults in.
+
+    >>> from feather_ref.formats import get_format
+    >>> resolve(get_format("e2m1")).nan, resolve(get_format("bf16")).overflow
+    ('error', 'nonsaturating')
+
+    Raises TypeError or ValueError naming the argument.
+    """
+    nan = ("canonical" if fmt.has_nan else "error") if nan is None else nan
+    policy = Policy(
+        fmt,
+        _one_of("rounding", rounding, ROUNDINGS),
+        _one_of("overflow", fmt.overflow if overflow is None else overflow, OVERFLOWS),
+        _check_nan(fmt, nan),
+        _one_of("negative", fmt.negative if negative is None else negative, NEGATIVES),
+        _one_of("subnormals", subnormals, SUBNORMALS),
+    )
+    _check_pairs(policy)
+    return policy
+
+
+def _one_of(name: str, value: object, known: tuple[str, ...]) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a name, got {type(value).__name__}")
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(known)}; got {value!r}")
+    return value
+
+
+def _check_nan(fmt: Format, nan: object) -> str | int:
+    if hasattr(nan, "__index__") and not isinstance(nan, bool):
+        nan = operator.index(nan)
+        if not 0 <= nan <= fmt.code_mask:
+            raise ValueError(f"nan={nan:#x} is not a code of {fmt.name!r} (0..{fmt.code_mask:#x})")
+        return nan
+    name = _one_of("nan", nan, NANS)
+    if name in ("canonical", "preserve_sign") and not fmt.has_nan:
+        raise ValueError(f"nan={name!r}: format {fmt.name!r} has no NaN; use 'error', 'max', 'zero' or a code")
+    return name
+
+
+def _check_pairs(policy: Policy) -> None:
+    """Choices that a row cannot carry out."""
+    row = policy.fmt
+    if policy.overflow == "p3109_satnone" and row.overflow != "p3109_satnone":
+        raise ValueError(f"overflow='p3109_satnone' is for P3109 formats, not {row.name!r}")
+    if policy.overflow == "ocp_table3" and not (row.has_inf or row.has_nan):
+        raise ValueError(f"overflow='ocp_table3': format {row.name!r} has neither Inf nor NaN")
+    if row.kind == "table" and policy.rounding != "nearest_even":
+        raise ValueError(f"rounding={policy.rounding!r}: the table format {row.name!r} takes nearest_even alone")
+    if policy.nan == "zero" or (not row.signed and policy.negative == "zero"):
+        zero_code(row)
+    if not row.signed and policy.negative == "nan" and not row.has_nan:
+        raise ValueError(f"negative='nan': format {row.name!r} has no NaN; use 'zero', 'abs' or 'error'")
