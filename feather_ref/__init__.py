@@ -1,0 +1,1 @@
+from feather_ref.codec import *

@@ -469,7 +469,7 @@ def p3109(k: int, p: int, signed: bool = True, extended: bool = True) -> Format:
     )
 
 
-def _check_int(name: str, value: int, low: int, high: int) -> None:
+def _check_int(name: str, value: object, low: int, high: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{name} must be an int, got {type(value).__name__}")
     if not low <= value <= high:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, TypedDict, get_args
 
 from feather_ref.formats import Format, Negative, Overflow
 from feather_ref.rounding import ROUNDINGS, Rounding, moves_away
@@ -25,6 +25,27 @@ OVERFLOWS: tuple[str, ...] = get_args(Overflow)
 NANS: tuple[str, ...] = get_args(NanName)
 NEGATIVES: tuple[str, ...] = get_args(Negative)
 SUBNORMALS: tuple[str, ...] = get_args(Subnormals)
+
+
+class Policies(TypedDict, total=False):
+    """The keyword arguments that name choices; every one has a default.
+
+    rounding: "nearest_even" unless given; one of `feather_ref.ROUNDINGS`.
+    overflow: None is the row's own.  "saturate": beyond max, and Inf, become max.
+        "nonsaturating": Inf, or NaN where there is none, or max where there is neither, when the
+        rounding goes away from zero there.  "propagate": finite values clamp, Inf stays Inf.
+        "ocp_table3": always Inf or NaN.  "p3109_satnone": SatNone of the P3109 draft.
+    nan: for NaN inputs.  "canonical", "preserve_sign", "error" (the default where there is no
+        NaN), "max", "zero", or a code.
+    negative: for unsigned rows, before rounding.  "nan", "zero", "abs", "error"; None is the row's.
+    subnormals: "keep" unless given; "flush_input", "flush_output".
+    """
+
+    rounding: Rounding
+    overflow: Overflow | None
+    nan: Nan | None
+    negative: Negative | None
+    subnormals: Subnormals
 
 
 @dataclass(frozen=True)
@@ -71,7 +92,7 @@ class Policy:
         if row.kind == "table":
             return row.values.index(row.min if negative else row.max)
         if row.kind == "integer":
-            return row.sign_mask if negative else row.max_magnitude
+            return row.sign_mask if negative and row.signed else row.max_magnitude
         return row.max_magnitude | (row.sign_mask if negative else 0)
 
     def inf_or(self, negative: bool, other: int) -> int:

@@ -1,0 +1,47 @@
+# feather-ref: needs Python 3.11 or newer with its venv module, and make.
+
+PYTHON ?= python3
+VENV ?= .venv
+PYTESTFLAGS ?= -n 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lowest bench golden clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1	\2/p' Makefile
+	@echo "variables	PYTHON=$(PYTHON) VENV=$(VENV) PYTESTFLAGS='$(PYTESTFLAGS)'"
+
+demo: $(VENV)/.demo ## train on the digits, pack the weights, check every word
+	$(VENV)/bin/python tools/demo.py
+
+test: $(VENV)/.test ## what CI runs: lint, types, arrows, tests
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+	$(VENV)/bin/python -m pytest $(PYTESTFLAGS)
+
+lowest: ## tests and demo on the oldest dependencies that we promise
+	$(PYTHON) -m venv --clear $(VENV)-lowest
+	$(VENV)-lowest/bin/python tools/lowest.py demo test > $(VENV)-lowest/pins.txt
+	$(VENV)-lowest/bin/python -m pip install --quiet -c $(VENV)-lowest/pins.txt -e '.[demo,test]'
+	$(VENV)-lowest/bin/python -m pytest $(PYTESTFLAGS)
+	$(VENV)-lowest/bin/python tools/demo.py
+
+bench: $(VENV)/.test ## speed of the codec beside NumPy and ml_dtypes
+	$(VENV)/bin/python tools/bench_codec.py
+
+golden: $(VENV)/.test ## make data/golden again
+	$(VENV)/bin/python tools/make_golden.py
+
+clean: ## remove environments, caches and builds
+	rm -rf $(VENV) $(VENV)-lowest build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# A half-made environment would look finished the next time.
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+
+# One stamp for each extra: installed once, and again when pyproject.toml changes.
+$(VENV)/.%: pyproject.toml $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install --quiet -e '.[$*]'
+	@touch $@

@@ -1,0 +1,197 @@
+"""Fast paths: each gives the bits of the definition in `_parts`, or hands over to it.
+
+1. A source of up to 16 bits is a table of all its codes.
+2. A narrow target needs only the top bits of a float source, with "something lies below" OR-ed
+   into the lowest one (round to odd): 65,536 entries for float32 into e4m3.  Layout of an index::
+
+       | sign | exponent | first k mantissa bits, the last one sticky |      k = precision + 1
+
+3. A wide target by integer addition, where the result is normal: the carry walks into the
+   exponent.  Zeros keep their sign; subnormals, overflow, Inf and NaN go the slow way.
+4. Everything else is the definition itself.
+
+The tables are made by running the definition.  Source: Boldo and Melquiond, 2008 (round to odd);
+ml_dtypes (conversion by integer addition).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feather_ref._bits import U64
+from feather_ref._parts import flush_subnormals, merge, split
+from feather_ref.formats import Format
+from feather_ref.policy import Policy
+from feather_ref.rounding import STOCHASTIC
+
+MAX_INDEX_BITS = 20  # results of a byte: 1 MiB
+MAX_WIDE_INDEX_BITS = 17  # wider results, where addition is as fast
+Codes = NDArray[Any]
+Kernel = Callable[[Codes, Codes], None]  # (source bits, result codes), one chunk, native order
+
+
+def convert_bits(bits: U64, src: Format, policy: Policy, random: U64 | None = None, n_bits: int = 0) -> U64:
+    """The definition, on source bits as uint64."""
+    parts = split(bits & np.uint64(src.code_mask), src)
+    if policy.subnormals == "flush_input" and src.has_subnormals:
+        parts = flush_subnormals(parts, src.emin)
+    return merge(parts, policy, random, n_bits)
+
+
+def kernel(src: Format, policy: Policy, storage: np.dtype[Any]) -> Kernel:
+    """The fastest exact kernel for one source row and one policy; no stochastic rounding."""
+    if src.bits <= 16:
+        return _whole_table(src, policy, storage)
+    if index_bits(src, policy):
+        return _top_table(src, policy, storage)
+    if _adds(src, policy):
+        return _addition(src, policy)
+    return _definition(src, policy)
+
+
+def _definition(src: Format, policy: Policy) -> Kernel:
+    def run(bits: Codes, out: Codes) -> None:
+        out[...] = convert_bits(bits.astype(np.uint64), src, policy)
+
+    return run
+
+
+# --- tables -----------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def _table(src: Format, policy: Policy, index: int, storage: np.dtype[Any]) -> Codes:
+    """Results for the top `index` bits of the source (all bits: for every code)."""
+    tops = np.arange(1 << index, dtype=np.uint64) << np.uint64(src.bits - index)
+    table = convert_bits(tops, src, policy).astype(storage)
+    table.setflags(write=False)
+    return table
+
+
+def _whole_table(src: Format, policy: Policy, storage: np.dtype[Any]) -> Kernel:
+    table = _table(src, policy, src.bits, storage)
+    mask = src.code_mask
+
+    def run(bits: Codes, out: Codes) -> None:
+        masked = bits if bits.dtype.itemsize * 8 == src.bits else bits & bits.dtype.type(mask)
+        np.take(table, masked, out=out, mode="clip")  # every index is in range; "raise" would buffer
+
+    return run
+
+
+def index_bits(src: Format, policy: Policy) -> int:
+    """How many top bits of a float source decide the result, or 0 where that is too many.
+
+    >>> from feather_ref.formats import get_format
+    >>> from feather_ref.policy import resolve
+    >>> [index_bits(get_format("fp32"), resolve(get_format(n))) for n in ("e4m3", "int8", "uint8", "fp16")]
+    [14, 17, 18, 0]
+    """
+    dst = policy.fmt
+    if src.kind != "float" or dst.kind == "table":
+        return 0
+    precision = dst.mantissa_bits + 1 if dst.kind == "float" else dst.bits - dst.signed
+    # a bit for the midpoint and a sticky one, less the hidden one; and the steps of the source's
+    # subnormals must separate the target's midpoints too
+    kept = max(precision + 1, src.emin - dst.quantum + 2)
+    index = src.bits - src.mantissa_bits + kept
+    most = MAX_INDEX_BITS if dst.bits <= 8 else MAX_WIDE_INDEX_BITS
+    return index if index <= min(most, src.bits) else 0
+
+
+def _top_table(src: Format, policy: Policy, storage: np.dtype[Any]) -> Kernel:
+    index = index_bits(src, policy)
+    table = _table(src, policy, index, storage)
+    signed = np.dtype(f"i{src.bits // 8}")
+    shift = src.bits - index
+    below = (1 << shift) - 1
+
+    def run(bits: Codes, out: Codes) -> None:
+        u = bits.dtype.type
+        top = bits & u(below)
+        top += u(below)  # carries into the lowest index bit where anything lies below it
+        top |= bits
+        top >>= u(shift)
+        np.take(table, top.view(signed), out=out, mode="clip")
+
+    return run
+
+
+# --- integer addition -------------------------------------------------------------------------
+
+
+def _adds(src: Format, policy: Policy) -> bool:
+    """Whether addition serves: float to narrower or equal float, Inf and NaN left to the rest."""
+    dst = policy.fmt
+    same_kind = src.kind == dst.kind == "float" and src.bits in (32, 64)
+    plain = src.mantissa_bits > dst.mantissa_bits >= 1 and src.emin <= dst.emin
+    return same_kind and plain and src.signed and dst.has_zero and policy.rounding not in STOCHASTIC
+
+
+def _source_bits(row: Format, dst: Format, magnitude: int) -> int:
+    """The source's magnitude bits of the value of a normal magnitude of `dst`."""
+    return (magnitude << row.mantissa_bits - dst.mantissa_bits) + (row.bias - dst.bias << row.mantissa_bits)
+
+
+def _addition(src: Format, policy: Policy) -> Kernel:
+    dst = policy.fmt
+    drop = src.mantissa_bits - dst.mantissa_bits
+    low = _source_bits(src, dst, 1 << dst.mantissa_bits)  # the least normal
+    high = min(_source_bits(src, dst, dst.max_magnitude), src.max_magnitude)
+    rebias = src.bias - dst.bias << src.mantissa_bits
+    rest = _definition(src, policy)
+    sign_shift = src.bits - dst.bits
+
+    def run(bits: Codes, out: Codes) -> None:
+        u = bits.dtype.type
+        magnitude = bits & u(src.magnitude_mask)
+        normal = magnitude - u(low)
+        outside = normal > u(high - low)
+        # 1. add what makes the dropped bits carry, 2. drop them, 3. put the sign back
+        normal = _carry(policy.rounding, bits, magnitude, drop)
+        normal += magnitude
+        normal -= u(rebias)
+        normal >>= u(drop)
+        sign = bits & u(src.sign_mask)
+        sign >>= u(sign_shift)
+        normal |= sign
+        out[...] = normal
+        if not dst.signed:
+            outside |= sign != 0
+        if outside.any():
+            where = np.flatnonzero(outside)
+            out[where] = _outside(bits[where], out.dtype, sign[where])
+
+    def _outside(bits: Codes, dtype: np.dtype[Any], sign: Codes) -> Codes:
+        zero = bits & bits.dtype.type(src.magnitude_mask) == 0
+        codes = (sign if dst.has_signed_zero else np.zeros_like(sign)).astype(dtype)
+        slow = np.empty(zero.size - np.count_nonzero(zero), dtype)
+        rest(bits[~zero], slow)
+        codes[~zero] = slow
+        return codes
+
+    return run
+
+
+def _carry(rounding: str, bits: Codes, magnitude: Codes, drop: int) -> Codes:
+    """What to add to a magnitude so that dropping `drop` bits rounds it."""
+    u = bits.dtype.type
+    last = (magnitude >> u(drop)) & u(1)
+    if rounding == "nearest_even":
+        last += u((1 << drop - 1) - 1)
+        return last
+    if rounding == "nearest_away":
+        return np.full_like(bits, 1 << drop - 1)
+    below = u((1 << drop) - 1)
+    if rounding == "to_odd":
+        return (last ^ u(1)) * below
+    if rounding == "toward_zero":
+        return np.zeros_like(bits)
+    negative = bits >> u(bits.dtype.itemsize * 8 - 1)
+    away = negative if rounding == "toward_negative" else negative ^ u(1)
+    return away * below

@@ -1,0 +1,103 @@
+"""Sources: which row describes a dtype, and an array as the bits of that row.
+
+Every source but longdouble is a Format row: float32 is fp32, int64 is a 64-bit integer row,
+ml_dtypes.float8_e5m2 is e5m2.  So one `split` reads them all.  Arrays are viewed, not copied;
+either byte order, any strides.
+
+Source: NumPy dtype reference; ml_dtypes 0.6.0 README for the names.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feather_ref._bits import ZERO
+from feather_ref._parts import FP64, Parts, normalised
+from feather_ref.formats import FORMATS, Format
+
+_FLOATS = {np.float16: FORMATS["fp16"], np.float32: FORMATS["fp32"], np.float64: FP64}
+_NARROW = {alias: row for row in FORMATS.values() for alias in row.aliases if row.kind == "float"}
+_INTEGER = re.compile(r"(u?)int(\d+)")
+_LEAF = (int, float, np.bool_, np.integer, np.floating)
+
+
+@lru_cache(maxsize=64)
+def row_of(dtype: np.dtype[Any]) -> Format | None:
+    """The row whose codes the elements of `dtype` are; None for longdouble.
+
+    >>> row_of(np.dtype(">f4")).name, row_of(np.dtype(np.int64)).bits
+    ('fp32', 64)
+
+    Raises TypeError for what is not a number with such a row.
+    """
+    if dtype.type in _FLOATS:
+        return _FLOATS[dtype.type]
+    if dtype.type is np.longdouble:
+        return FP64 if dtype.itemsize == 8 else None
+    if dtype.type is np.bool_:
+        return FORMATS["uint8"]
+    if match := _INTEGER.fullmatch(dtype.name):
+        return Format(dtype.name, int(match[2]), kind="integer", signed=not match[1])
+    if dtype.name in _NARROW and dtype.fields is None:
+        return _NARROW[dtype.name]
+    raise TypeError(f"x: dtype {dtype} is not a real number; use a float, integer or bool dtype")
+
+
+def bits_of(x: NDArray[Any]) -> NDArray[Any]:
+    """The elements of x as unsigned integers of the same size and byte order: a view."""
+    order = x.dtype.byteorder if x.dtype.byteorder in "<>" else "="
+    return x.view(np.dtype(f"{order}u{x.dtype.itemsize}"))
+
+
+def as_array(x: object) -> NDArray[Any]:
+    """x as an array, exactly: Python integers beyond 2**53 do not lose their last bits.
+
+    Raises TypeError for what is not numbers, ValueError for ragged lists.
+    """
+    try:
+        array = np.asarray(x)
+    except ValueError as error:
+        raise ValueError(f"x: {error}") from error
+    python = isinstance(x, (int, float, list, tuple))
+    if not python or array.dtype.kind not in "fO" or array.size == 0:
+        return array
+    leaves = np.asarray(x, dtype=object)
+    flat = list(leaves.flat)
+    if not all(isinstance(leaf, _LEAF) for leaf in flat):
+        return array  # not Python numbers: row_of says so
+    if array.dtype.kind == "f" and not any(_is_big(leaf) for leaf in flat):
+        return array
+    exact = [_odd_float(leaf, i) if isinstance(leaf, int) else leaf for i, leaf in enumerate(flat)]
+    return np.array(exact, np.float64).reshape(leaves.shape)
+
+
+def _is_big(leaf: object) -> bool:
+    return isinstance(leaf, (int, np.integer)) and abs(int(leaf)) > 1 << 53
+
+
+def _odd_float(value: int, index: int) -> float:
+    """A Python integer as float64, rounded to odd: rounding it once more is rounding it once."""
+    extra = max(abs(value).bit_length() - 53, 0)
+    top = abs(value) >> extra
+    top |= top << extra != abs(value)
+    try:
+        return math.copysign(math.ldexp(top, extra), value)
+    except OverflowError:
+        raise ValueError(f"x: the integer at flat index {index} has {abs(value).bit_length()} bits") from None
+
+
+def split_longdouble(x: NDArray[np.longdouble]) -> Parts:
+    """Parts of extended precision; a significand of more than 64 bits is rounded to odd."""
+    inf, nan = np.isinf(x), np.isnan(x)
+    fraction, exponent = np.frexp(np.where(inf | nan, np.longdouble(0), np.abs(x)))
+    scaled = np.ldexp(fraction, 64)  # in [2**63, 2**64), or 0
+    whole = np.floor(scaled)
+    significand = whole.astype(np.uint64) | (whole != scaled).astype(np.uint64)
+    parts = normalised(np.signbit(x), exponent.astype(np.int64) - 64, significand, inf, nan)
+    return parts._replace(significand=np.where(inf | nan, ZERO, parts.significand))
