@@ -1,1 +1,118 @@
-from feather_ref.codec import *
+"""feather_ref: the executable specification of the number formats packed into 32-bit words.
+
+codes are right-aligned integers, words are uint32; see `encode`, `decode`, `pack`, `unpack`.
+For every format there are `pack_<name>` and `unpack_<name>`, made when first asked for:
+
+>>> import feather_ref as fr
+>>> words = fr.pack_e4m3([0.5, 2.0, 0.75, 3.0])
+>>> hex(words[0]), fr.unpack_e4m3(words).tolist()
+('0x44344030', [0.5, 2.0, 0.75, 3.0])
+
+Importing this package loads NumPy alone.
+
+Source: design of this project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from feather_ref.arith import add, compare, divide, encode_quotient, fma, multiply, subtract
+from feather_ref.codec import code_dtype, convert, decode, encode, quantize, value_table
+from feather_ref.codes import (
+    CLASSES,
+    abs,  # noqa: A004 - the name of the operation in IEEE 754
+    classify,
+    isfinite,
+    isinf,
+    isnan,
+    neg,
+    nextafter,
+    order_key,
+    ulp,
+)
+from feather_ref.formats import FORMATS, Format, Source, get_format, minifloat, p3109, p3109_formats
+from feather_ref.graphics import pack_r11g11b10f, pack_rgb9e5, unpack_r11g11b10f, unpack_rgb9e5
+from feather_ref.packing import pack_codes, unpack_codes
+from feather_ref.policy import NANS, NEGATIVES, OVERFLOWS, SUBNORMALS, Policies
+from feather_ref.report import Count, Report
+from feather_ref.rounding import ROUNDINGS
+from feather_ref.tensors import PackedTensor, pack_tensor
+from feather_ref.words import as_float32, from_float32, make_packer, make_unpacker, pack, unpack
+
+__version__ = "0.1.0.dev0"
+
+__all__ = [
+    "CLASSES",
+    "FORMATS",
+    "NANS",
+    "NEGATIVES",
+    "OVERFLOWS",
+    "ROUNDINGS",
+    "SUBNORMALS",
+    "Count",
+    "Format",
+    "PackedTensor",
+    "Policies",
+    "Report",
+    "Source",
+    "abs",
+    "add",
+    "as_float32",
+    "classify",
+    "code_dtype",
+    "compare",
+    "convert",
+    "decode",
+    "divide",
+    "encode",
+    "encode_quotient",
+    "fma",
+    "from_float32",
+    "get_format",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "make_packer",
+    "make_unpacker",
+    "minifloat",
+    "multiply",
+    "neg",
+    "nextafter",
+    "order_key",
+    "p3109",
+    "p3109_formats",
+    "pack",
+    "pack_codes",
+    "pack_r11g11b10f",
+    "pack_rgb9e5",
+    "pack_tensor",
+    "quantize",
+    "subtract",
+    "ulp",
+    "unpack",
+    "unpack_codes",
+    "unpack_r11g11b10f",
+    "unpack_rgb9e5",
+    "value_table",
+]
+
+_MAKERS: dict[str, Callable[[Format], Callable[..., Any]]] = {"pack": make_packer, "unpack": make_unpacker}
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    """pack_<format> and unpack_<format>, for every name that `get_format` knows."""
+    verb, _, fmt = name.partition("_")
+    if verb in _MAKERS and fmt:
+        try:
+            function = _MAKERS[verb](get_format(fmt))
+        except ValueError as error:
+            raise AttributeError(f"module 'feather_ref' has no attribute {name!r}: {error}") from None
+        globals()[name] = function
+        return function
+    raise AttributeError(f"module 'feather_ref' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *(f"{verb}_{fmt}" for verb in _MAKERS for fmt in FORMATS)})

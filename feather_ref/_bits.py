@@ -1,6 +1,7 @@
 """Integer tools of the codecs: bit lengths and sticky shifts on uint64 arrays.
 
-Nothing here touches a floating-point unit, so that no flush-to-zero flag can change a result.
+The only float is a whole number on its way to its exponent field, always normal: no
+flush-to-zero flag can change a result.
 
 Layout: a significand is a uint64 with its leading 1 in bit 63; `funnel` shifts it right through
 a second word of 64 bits, whose lowest bit is sticky.
@@ -16,8 +17,9 @@ from numpy.typing import NDArray
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
 
-ONE = np.uint64(1)
 ZERO = np.uint64(0)
+_ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+_TOP_53 = np.uint64(0xFFFF_FFFF_FFFF_F800)
 
 
 def bit_length(x: U64) -> I64:
@@ -26,20 +28,20 @@ def bit_length(x: U64) -> I64:
     >>> bit_length(np.array([0, 1, 0xFF, 1 << 63], np.uint64)).tolist()
     [0, 1, 8, 64]
     """
-    smeared = x.copy()
-    for step in (1, 2, 4, 8, 16, 32):
-        smeared |= smeared >> np.uint64(step)
-    return np.bitwise_count(smeared).astype(np.int64)
+    # 1. clear what float64 would round, 2. convert exactly, 3. read the exponent field
+    clear = np.where(x >> np.uint64(53), _TOP_53, _ALL)
+    exponent = (x & clear).astype(np.float64).view(np.int64) >> 52
+    return np.maximum(exponent - 1022, 0)
 
 
 def shift_right(x: U64, shift: I64) -> U64:
-    """x >> shift, where a shift of 64 and more gives 0 (a processor would wrap it)."""
-    return np.where(shift < 64, x >> np.minimum(shift, 63).astype(np.uint64), ZERO)
+    """x >> shift, shift >= 0; NumPy makes a shift of 64 and more 0, where a processor would wrap."""
+    return x >> shift.astype(np.uint64)
 
 
 def shift_left(x: U64, shift: I64) -> U64:
-    """x << shift, where a shift of 64 and more gives 0."""
-    return np.where(shift < 64, x << np.minimum(shift, 63).astype(np.uint64), ZERO)
+    """x << shift, shift >= 0; a shift of 64 and more gives 0."""
+    return x << shift.astype(np.uint64)
 
 
 def shift_right_jam(x: U64, shift: I64) -> U64:
@@ -62,6 +64,8 @@ def funnel(significand: U64, shift: I64) -> tuple[U64, U64]:
     ('0x1', '0x8000000000000000')
     """
     whole = shift_right(significand, shift)
-    near = shift_left(significand, 64 - np.minimum(shift, 64))
-    far = shift_right_jam(significand, np.maximum(shift - 64, 0))
-    return whole, np.where(shift < 64, near, far)
+    fraction = shift_left(significand, 64 - np.minimum(shift, 64))
+    if (shift > 64).any():
+        far = shift_right_jam(significand, np.maximum(shift - 64, 0))
+        fraction = np.where(shift > 64, far, fraction)
+    return whole, fraction

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from feather_ref._parts import nan_codes, split
+from feather_ref._parts import Parts, nan_codes, split
 from feather_ref._sources import split_longdouble
 from feather_ref._sweep import Array, place, spell, sweep
 from feather_ref.formats import Format
@@ -53,6 +53,18 @@ def _refuse(bits: Array, src: Format | None, name: str, found: Any, text: str) -
             raise ValueError(f"{spell(name, index)} = {shown} {text}")
 
     sweep([bits], None, work)
+
+
+def refuse_parts(parts: Parts, policy: Policy, name: str, start: int, shape: tuple[int, ...]) -> None:
+    """The same for a computed result, of which only parts exist; start: its first flat index."""
+    for choice, hit in (
+        (policy.nan == "error", parts.nan),
+        (policy.negative == "error" and not policy.fmt.signed, parts.negative & ~parts.zero & ~parts.nan),
+    ):
+        if choice and hit.any():
+            index = place(start + int(hit.argmax()), shape)
+            what = "NaN" if hit is parts.nan else "negative"
+            raise ValueError(f"{spell(name, index)} is {what}, which is an error for {policy.fmt.name!r}")
 
 
 def _is_nan(chunk: Array, src: Format | None) -> NDArray[np.bool_]:

@@ -133,65 +133,66 @@ def _adds(src: Format, policy: Policy) -> bool:
     return same_kind and plain and src.signed and dst.has_zero and policy.rounding not in STOCHASTIC
 
 
-def _source_bits(row: Format, dst: Format, magnitude: int) -> int:
-    """The source's magnitude bits of the value of a normal magnitude of `dst`."""
-    return (magnitude << row.mantissa_bits - dst.mantissa_bits) + (row.bias - dst.bias << row.mantissa_bits)
-
-
 def _addition(src: Format, policy: Policy) -> Kernel:
     dst = policy.fmt
     drop = src.mantissa_bits - dst.mantissa_bits
-    low = _source_bits(src, dst, 1 << dst.mantissa_bits)  # the least normal
-    high = min(_source_bits(src, dst, dst.max_magnitude), src.max_magnitude)
     rebias = src.bias - dst.bias << src.mantissa_bits
-    rest = _definition(src, policy)
+    # the source's magnitudes from the least normal (or zero, where both start alike) to the greatest value
+    low = 0 if src.emin == dst.emin and policy.subnormals == "keep" else rebias + (1 << src.mantissa_bits)
+    high = min((dst.max_magnitude << drop) + rebias, src.max_magnitude)
     sign_shift = src.bits - dst.bits
 
     def run(bits: Codes, out: Codes) -> None:
         u = bits.dtype.type
+        # 1. which results are normal: low <= magnitude <= high
         magnitude = bits & u(src.magnitude_mask)
-        normal = magnitude - u(low)
-        outside = normal > u(high - low)
-        # 1. add what makes the dropped bits carry, 2. drop them, 3. put the sign back
-        normal = _carry(policy.rounding, bits, magnitude, drop)
-        normal += magnitude
-        normal -= u(rebias)
-        normal >>= u(drop)
-        sign = bits & u(src.sign_mask)
-        sign >>= u(sign_shift)
-        normal |= sign
-        out[...] = normal
+        outside = magnitude - u(low) > u(high - low) if low else magnitude > u(high)
+        # 2. add what makes the dropped bits carry, and drop them
+        carried = _carry(policy.rounding, bits, drop, rebias)
+        carried += magnitude
+        carried >>= u(drop)
+        # 3. put the sign back
+        np.bitwise_and(bits, u(src.sign_mask), out=magnitude)
+        magnitude >>= u(sign_shift)
+        carried |= magnitude
+        out[...] = carried
         if not dst.signed:
-            outside |= sign != 0
+            outside |= magnitude != 0
         if outside.any():
             where = np.flatnonzero(outside)
-            out[where] = _outside(bits[where], out.dtype, sign[where])
-
-    def _outside(bits: Codes, dtype: np.dtype[Any], sign: Codes) -> Codes:
-        zero = bits & bits.dtype.type(src.magnitude_mask) == 0
-        codes = (sign if dst.has_signed_zero else np.zeros_like(sign)).astype(dtype)
-        slow = np.empty(zero.size - np.count_nonzero(zero), dtype)
-        rest(bits[~zero], slow)
-        codes[~zero] = slow
-        return codes
+            out[where] = _abnormal(bits[where], src, policy)
 
     return run
 
 
-def _carry(rounding: str, bits: Codes, magnitude: Codes, drop: int) -> Codes:
-    """What to add to a magnitude so that dropping `drop` bits rounds it."""
+def _abnormal(bits: Codes, src: Format, policy: Policy) -> Codes:
+    """Zeros, of which there may be many, and the rest by the definition."""
+    dst = policy.fmt
+    negative = bits >> bits.dtype.type(src.bits - 1)
+    codes = negative.astype(np.uint64) * np.uint64(dst.sign_mask if dst.has_signed_zero else 0)
+    other = np.flatnonzero(bits & bits.dtype.type(src.magnitude_mask))
+    if other.size:
+        codes[other] = convert_bits(bits[other].astype(np.uint64), src, policy)
+    return codes
+
+
+def _carry(rounding: str, bits: Codes, drop: int, rebias: int) -> Codes:
+    """What to add to a magnitude so that dropping `drop` bits rounds it, less the difference in bias."""
     u = bits.dtype.type
-    last = (magnitude >> u(drop)) & u(1)
-    if rounding == "nearest_even":
-        last += u((1 << drop - 1) - 1)
-        return last
-    if rounding == "nearest_away":
-        return np.full_like(bits, 1 << drop - 1)
-    below = u((1 << drop) - 1)
-    if rounding == "to_odd":
-        return (last ^ u(1)) * below
-    if rounding == "toward_zero":
-        return np.zeros_like(bits)
-    negative = bits >> u(bits.dtype.itemsize * 8 - 1)
-    away = negative if rounding == "toward_negative" else negative ^ u(1)
-    return away * below
+    width = bits.dtype.itemsize * 8
+    if rounding in ("nearest_away", "toward_zero"):
+        half = 1 << drop - 1 if rounding == "nearest_away" else 0
+        return np.full_like(bits, (half - rebias) % (1 << width))
+    if rounding in ("nearest_even", "to_odd"):  # the last bit kept decides
+        carry = bits >> u(drop)
+        carry &= u(1)
+        most = (1 << drop - 1) - 1 if rounding == "nearest_even" else 0
+    else:
+        carry = bits >> u(width - 1)
+        most = 0
+    if rounding in ("to_odd", "toward_positive"):
+        carry ^= u(1)
+    if rounding != "nearest_even":
+        carry *= u((1 << drop) - 1)
+    carry += u((most - rebias) % (1 << width))
+    return carry

@@ -13,6 +13,7 @@ Source: design after the round-and-pack funnel of Berkeley SoftFloat; IEEE 754-2
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -125,21 +126,30 @@ def merge(parts: Parts, policy: Policy, random: U64 | None = None, n_bits: int =
         magnitude = np.where(magnitude < 1 << row.mantissa_bits, 0, magnitude)
     # 3. compare with the greatest value
     last = row.max_magnitude + negative if row.kind == "integer" and row.signed else row.max_magnitude
-    over = (magnitude > last) & ~parts.inf
     codes = _with_sign(magnitude, negative, row)
-    for sign in (False, True):
-        codes = np.where(over & (negative == sign), _u64(policy, sign, False), codes)
-        codes = np.where(parts.inf & (negative == sign), _u64(policy, sign, True), codes)
+    codes = _overlay(codes, magnitude > last, negative, _ends(policy, infinite=False))
+    codes = _overlay(codes, parts.inf, negative, _ends(policy, infinite=True))
     # 4. negatives of unsigned rows, and NaN
     if not row.signed:
         codes = _negatives(codes, magnitude, parts, negative, policy)
-    return _nans(codes, parts, policy)
+    return _overlay(codes, parts.nan, parts.negative, _nans(policy))
 
 
-def _u64(policy: Policy, negative: bool, infinite: bool) -> np.uint64:
-    """The overflow code; an unsigned row has none of its own below zero (see `_negatives`)."""
-    possible = policy.fmt.signed or not negative or policy.negative_after_rounding
-    return np.uint64(policy.overflow_code(negative, infinite) if possible else 0)
+def _overlay(codes: U64, where: Bools, negative: Bools, pair: U64) -> U64:
+    """codes, with pair[sign] where `where`."""
+    return np.where(where, pair[negative.astype(np.intp)], codes) if where.any() else codes
+
+
+def _ends(policy: Policy, infinite: bool) -> U64:
+    """The overflow codes of + and -; an unsigned row has none below zero (see `_negatives`)."""
+    both = policy.fmt.signed or policy.negative_after_rounding
+    minus = policy.overflow_code(True, infinite) if both else 0
+    return np.array([policy.overflow_code(False, infinite), minus], np.uint64)
+
+
+def _nans(policy: Policy) -> U64:
+    """The codes of a NaN input of either sign; 0 where it is refused beforehand."""
+    return np.array([policy.nan_code(False) or 0, policy.nan_code(True) or 0], np.uint64)
 
 
 def _code_below(parts: Parts, row: Format) -> tuple[I64, U64]:
@@ -174,14 +184,6 @@ def _negatives(codes: U64, magnitude: I64, parts: Parts, negative: Bools, policy
     return np.where(negative & ~parts.zero, np.uint64(code), codes)
 
 
-def _nans(codes: U64, parts: Parts, policy: Policy) -> U64:
-    for sign in (False, True):
-        code = policy.nan_code(sign)
-        if code is not None:
-            codes = np.where(parts.nan & (parts.negative == sign), np.uint64(code), codes)
-    return codes
-
-
 # --- table rows -------------------------------------------------------------------------------
 
 
@@ -192,7 +194,7 @@ def _sorted_values(row: Format) -> tuple[NDArray[np.float64], U64]:
     for code, value in enumerate(row.values):
         first.setdefault(value, code)  # -0.0 == 0.0: the code of the first zero
     values = sorted(first)
-    midpoints = np.array([(a + b) / 2 for a, b in zip(values, values[1:], strict=False)])
+    midpoints = np.array([(a + b) / 2 for a, b in pairwise(values)])
     return midpoints, np.array([first[v] for v in values], np.uint64)
 
 
@@ -210,7 +212,7 @@ def _nearest_value(parts: Parts, policy: Policy) -> U64:
     if row.has_signed_zero:
         zero, minus = np.uint64(zero_code(row)), np.uint64(_minus_zero(row))
         result = np.where((result == zero) & parts.negative, minus, result)
-    return _nans(result, parts, policy)
+    return _overlay(result, parts.nan, parts.negative, _nans(policy))
 
 
 def _minus_zero(row: Format) -> int:

@@ -278,13 +278,23 @@ def _check_row(row: Format) -> None:
     if row.kind == "table":
         need(row.bits <= 16, "a table has at most 16 bits")
         need(len(row.values) == 1 << row.bits, f"needs {1 << row.bits} values, got {len(row.values)}")
-        need(all(math.isfinite(v) for v in row.values), "values must be finite")
+        sizes = [abs(v) for v in row.values if v != 0]
+        need(all(map(math.isfinite, sizes)) and bool(sizes), "values must be finite and not all zero")
+        # so that the codec's midpoints are exact in float64 with a bit to spare
+        near = max(sizes) <= 2**27 * min(sizes) and all((Fraction(v) * 2**149).denominator == 1 for v in sizes)
+        need(near and all(_precision(v) <= 24 for v in sizes), "values must be float32 within a factor of 2**27")
     else:
         need(row.values == (), "only a row of kind 'table' has values")
     need(row.kind in ("float", "integer", "table"), f"unknown kind {row.kind!r}")
     if row.nan_code is not None:
         ok = 0 <= row.nan_code <= row.code_mask and row.is_nan(row.nan_code)
         need(ok, f"nan_code {row.nan_code:#x} is not a NaN of the format")
+
+
+def _precision(value: float) -> int:
+    """Significant bits of a finite float other than 0."""
+    numerator = abs(value.as_integer_ratio()[0])
+    return (numerator // (numerator & -numerator)).bit_length()
 
 
 def _check_float(row: Format, need: Callable[[bool, str], None]) -> None:

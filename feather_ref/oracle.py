@@ -27,10 +27,17 @@ from typing import Any, Literal, get_args
 
 from feather_ref.formats import Format, Negative, Overflow, get_format
 
-_DIRECTED = ("toward_zero", "toward_positive", "toward_negative")
 _STOCHASTIC = ("stochastic_a", "stochastic_b", "stochastic_c")
 _NAMES = {
-    "rounding": ("nearest_even", "nearest_away", *_DIRECTED, "to_odd", *_STOCHASTIC),
+    "rounding": (
+        "nearest_even",
+        "nearest_away",
+        "toward_zero",
+        "toward_positive",
+        "toward_negative",
+        "to_odd",
+        *_STOCHASTIC,
+    ),
     "overflow": get_args(Overflow),
     "nan": ("canonical", "preserve_sign", "error", "max", "zero"),
     "negative": get_args(Negative),
@@ -435,13 +442,14 @@ def runs(fmt: str | Format, source: str | Format = "fp32", **policies: Any) -> l
 
     half, past = _fields(src) if src.signed else 0, _greatest(src, False) + 1
     # zero (or the NaN in its place), finite, Inf, NaN; for both signs
-    breaks = sorted({base + step for base in {0, half} for step in (0, 1, past, past + 1)} | {1 << src.bits})
+    starts = {base + step for base in (0, half) for step in (0, 1, past, past + 1)}
+    breaks = [start for start in sorted(starts) if start < 1 << src.bits] + [1 << src.bits]
     found: list[tuple[int, int, int]] = []
     for start, stop in itertools.pairwise(breaks):
         lo, steps = start, (1, 1)
         while lo < stop:
             code = code_of(lo)
-            end = _run_end(code_of, lo, stop, steps[0])
+            end = _run_end(code_of, code, range(lo, stop), steps[0])
             steps = steps[1], end - lo  # ties to even make long and short runs in turn
             if found and found[-1][2] == code:
                 found[-1] = (found[-1][0], end - 1, code)
@@ -451,13 +459,12 @@ def runs(fmt: str | Format, source: str | Format = "fp32", **policies: Any) -> l
     return found
 
 
-def _run_end(code_of: Callable[[int], int], lo: int, stop: int, step: int) -> int:
-    """The first pattern after the run of lo; `step` is the length to try first."""
-    code = code_of(lo)
-    guess = lo + step
-    if guess < stop and code_of(guess - 1) == code != code_of(guess):
+def _run_end(code_of: Callable[[int], int], code: int, patterns: range, step: int) -> int:
+    """The first pattern after those that give `code`; `step` is the length to try first."""
+    guess = patterns[0] + step
+    if guess < patterns.stop and code_of(guess - 1) == code != code_of(guess):
         return guess
-    return bisect_left(range(stop), True, lo, key=lambda pattern: code_of(pattern) != code)
+    return patterns[0] + bisect_left(patterns, True, key=lambda pattern: code_of(pattern) != code)
 
 
 # --- arithmetic -------------------------------------------------------------------------------

@@ -79,7 +79,8 @@ def _stochastic(rounding: str, fraction: U64, random: U64, n_bits: int) -> Bools
     # stochastic_c: rne(d * 2**N) + R >= 2**N
     top = fraction >> np.uint64(64 - n_bits)
     rest = fraction << np.uint64(n_bits)
-    top = top + goes_up("nearest_even", (top & np.uint64(1)) == 1, rest, rest == rest, None, 0)
+    tie_up = (rest == _HALF) & ((top & np.uint64(1)) == 1)
+    top = top + ((rest > _HALF) | tie_up)
     return top + random >= np.uint64(1 << n_bits)
 
 

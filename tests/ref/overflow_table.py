@@ -208,7 +208,7 @@ binary8p3uf  p3109_satnone  eazpno | FE    FF    FE    FF    FF     FF
 
 # What a NaN input gives: +NaN and -NaN under each `nan` policy.  `code` is nan=<that code>, which need not be a
 # NaN.  nan="error" is a ValueError for both everywhere, and is what None means where canonical is refused;
-# elsewhere None means canonical.  zero is refused where no code is zero.
+# elsewhere None means canonical.  zero is what +0 encodes to: 00 in e8m0 too, where it means 2^-127.
 NAN = """
 #            canonical          preserve_sign      code      max       zero
 e4m3         7F       7F        7F       FF        FF        7E        00
@@ -216,7 +216,7 @@ e5m2         7F       7F        7F       FF        7E        7B        00
 e3m2         refused  refused   refused  refused   20        1F        00
 e2m3         refused  refused   refused  refused   20        1F        00
 e2m1         refused  refused   refused  refused   8         7         0
-e8m0         FF       FF        FF       FF        7F        FE        refused
+e8m0         FF       FF        FF       FF        7F        FE        00
 fp16         7E00     7E00      7E00     FE00      7FFF      7BFF      0000
 bf16         7FC0     7FC0      7FC0     FFC0      FFFF      7F7F      0000
 tf32         3FE00    3FE00     3FE00    7FE00     7FFFF     3FBFF     00000
@@ -261,12 +261,12 @@ binary8p3ue  p3109_satnone  zero           | FE    FF    FE    FF
 
 # Unsigned rows: an input below zero under each `negative` policy, with the row's own overflow, nearest_even.
 # -0 is zero under every policy.  -Inf is negative.  |1.5| is a tie for e8m0 (80 is even) and uint (2 is even).
-# zero is refused where no code is zero, nan where no code is NaN.
+# zero is what +0 encodes to, in e8m0 too; nan is refused where no code is NaN.
 NEGATIVE = """
 #            input   nan      zero     abs   error
-e8m0         -1.5    FF       refused  80    error
-e8m0         -0.0    00       refused  00    00
-e8m0         -inf    FF       refused  FE    error
+e8m0         -1.5    FF       00       80    error
+e8m0         -0.0    00       00       00    00
+e8m0         -inf    FF       00       FE    error
 ue4m3        -1.5    7F       00       3C    error
 ue4m3        -0.0    00       00       00    00
 ue4m3        -inf    7F       00       7E    error

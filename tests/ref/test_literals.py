@@ -30,7 +30,7 @@ def _codec_encode(x: np.generic, fmt: str, **policies: Any) -> int:
 
 def _oracle_encode(x: np.generic, fmt: str, **policies: Any) -> int:
     source = "fp32" if x.dtype == np.float32 else None
-    return oracle.encode(x, fmt, source=source, **policies)
+    return int(oracle.encode(x, fmt, source=source, **policies))
 
 
 ENCODERS: dict[str, Encoder] = {"codec": _codec_encode, "oracle": _oracle_encode}
@@ -55,7 +55,8 @@ def bits64(x: float) -> str:
 def from_bits(bits: int, width: int) -> np.generic:
     """The float32 or float64 with these bits."""
     unsigned, floating = {32: (np.uint32, np.float32), 64: (np.uint64, np.float64)}[width]
-    return np.array([bits], unsigned).view(floating)[0]
+    number: np.generic = np.array([bits], unsigned).view(floating)[0]
+    return number
 
 
 def nan_of(negative: bool, width: int) -> np.generic:
@@ -122,13 +123,18 @@ def test_every_named_format_has_a_literal() -> None:
 @each_literal
 def test_a_literal_does_not_contradict_itself(literal: Literal) -> None:
     codes = [code for code, _ in all_values(literal)] + list(literal.inf) + list(nan_codes(literal))
-    values = {}
+    values: dict[int, str] = {}
     for code, value in all_values(literal):
         assert values.setdefault(code, bits64(value)) == bits64(value), f"{literal.name} {code:X}"
     special = {*literal.inf, *nan_codes(literal)}
     assert len(special) + len(values) == len(set(codes))
-    if literal.last is not None:
-        assert literal.beyond == literal.last + 1
+    boundary = (literal.last, literal.beyond, literal.saturate, literal.nonsaturating)
+    if literal.name in ("nf4", "fp4_bnb"):  # nearest value, however far
+        assert boundary == (None, None, None, None)
+    else:
+        assert None not in boundary
+        assert (literal.last or 0) + 1 == literal.beyond
+    assert (literal.satnone is not None) == literal.name.startswith("binary")
 
 
 def test_tables_hold_the_float32_values_of_their_documents() -> None:
@@ -168,7 +174,7 @@ def test_row_special_codes(literal: Literal) -> None:
     assert row.canonical_nan == literal.canonical_nan
     ranges = literal.nan
     if row.bits <= 16:
-        codes = range(1 << row.bits)
+        codes = list(range(1 << row.bits))
     else:
         edges = {edge + step for pair in ranges for edge in pair for step in (-1, 0, 1)} | set(literal.inf)
         codes = sorted(edge for edge in edges if edge < 1 << row.bits)
@@ -270,16 +276,23 @@ def test_minus_zero_is_a_zero(literal: Literal, encoder: str) -> None:
         check(encoder, literal.name, cases, rounding=rounding)
 
 
+BOUNDARIES = [
+    pytest.param(literal, policy, code, id=f"{literal.name}-{policy}")
+    for literal in LITERALS
+    for policy, code in (
+        ("saturate", literal.saturate),
+        ("nonsaturating", literal.nonsaturating),
+        ("p3109_satnone", literal.satnone),
+    )
+    if code is not None
+]
+
+
 @encoders
-@pytest.mark.parametrize("overflow", ["saturate", "nonsaturating", "satnone"])
-@each_literal
-def test_overflow_boundary(literal: Literal, overflow: str, encoder: str) -> None:
-    after: int | None = getattr(literal, overflow)
-    if literal.last is None or literal.beyond is None or after is None:
-        assert literal.name in ("nf4", "fp4_bnb") or overflow == "satnone"
-        return
+@pytest.mark.parametrize(("literal", "overflow", "after"), BOUNDARIES)
+def test_overflow_boundary(literal: Literal, overflow: str, after: int, encoder: str) -> None:
     width = literal.boundary_bits
-    name = "p3109_satnone" if overflow == "satnone" else overflow
+    assert literal.last is not None and literal.beyond is not None
     cases = [
         (from_bits(literal.last, width), f"{literal.max[0]:X}"),
         (from_bits(literal.beyond, width), f"{after:X}"),
@@ -290,7 +303,7 @@ def test_overflow_boundary(literal: Literal, overflow: str, encoder: str) -> Non
             (from_bits(literal.last | minus, width), f"{literal.max[0] | literal.sign:X}"),
             (from_bits(literal.beyond | minus, width), f"{after | literal.sign:X}"),
         ]
-    check(encoder, literal.name, cases, overflow=name)
+    check(encoder, literal.name, cases, overflow=overflow)
 
 
 @encoders
@@ -307,20 +320,19 @@ def test_table_ties_go_to_the_smaller_magnitude(name: str, value: float, code: i
 
 
 @pytest.mark.parametrize(("name", "values", "order", "words"), literals.PACKED)
-def test_packed_words(name: str, values: tuple[float, ...], order: str, words: tuple[int, ...]) -> None:
-    got = packing.pack(np.array(values, np.float32), name, order=order)
+def test_packed_words(name: str, values: tuple[float, ...], order: packing.Order, words: tuple[int, ...]) -> None:
+    width = get_format(name).storage_bits
+    got = packing.pack_codes(codec.encode(np.array(values, np.float32), name), width, order)
     assert got.dtype == np.uint32
     assert [f"{word:08X}" for word in got] == [f"{word:08X}" for word in words]
-    back = packing.unpack(got, name, len(values), order=order)
+    back = codec.decode(packing.unpack_codes(got, width, len(values), order), name)
     assert [bits64(float(v)) for v in back] == [bits64(v) for v in values]
 
 
 # --- the policy table ---------------------------------------------------------------------------
 
 OVERFLOW_ROWS = [
-    (name, overflow, letter, cells)
-    for name, overflow, letters, *cells in lines(table.OVERFLOW)
-    for letter in letters
+    (name, overflow, letter, cells) for name, overflow, letters, *cells in lines(table.OVERFLOW) for letter in letters
 ]
 
 
@@ -361,8 +373,12 @@ def test_nan_table_is_complete() -> None:
 def test_nan_policies(row: list[str], encoder: str) -> None:
     name, canon, minus_canon, plus, minus, code, top, zero = row
     default = "error" if canon == "refused" else canon
-    want = {None: (default, default), "canonical": (canon, minus_canon), "preserve_sign": (plus, minus)}
-    want |= {int(code, 16): (code, code), "error": ("error", "error"), "max": (top, top), "zero": (zero, zero)}
+    want: dict[str | int | None, tuple[str, str]] = {
+        None: (default, default),
+        "canonical": (canon, minus_canon),
+        "preserve_sign": (plus, minus),
+    }
+    want |= {int(code, 16): (code, code), "max": (top, top), "zero": (zero, zero), "error": ("error", "error")}
     for nan, cells in want.items():
         cases = [(nan_of(sign, width), cells[sign]) for sign in (False, True) for width in (32, 64)]
         check(encoder, name, cases, nan=nan)
@@ -371,12 +387,12 @@ def test_nan_policies(row: list[str], encoder: str) -> None:
 @encoders
 @pytest.mark.parametrize("row", NAN_ROWS, ids=lambda row: row[0])
 def test_nan_policies_that_are_refused_are_refused_for_every_input(row: list[str], encoder: str) -> None:
-    name, canon, _, _, _, _, top, zero = row
+    name, canon, _, _, _, _, top, _ = row
     one = np.float32(1)
-    for nan, refused in {"canonical": canon, "preserve_sign": canon, "zero": zero}.items():
-        assert (answer(encoder, one, name, nan=nan) == "error") == (refused == "refused"), f"{encoder} {name} {nan}"
-    for nan in ("error", "max", int(top, 16)):
-        assert answer(encoder, one, name, nan=nan) != "error", f"{encoder} {name} {nan}"
+    for nan in ("canonical", "preserve_sign"):
+        assert (answer(encoder, one, name, nan=nan) == "error") == (canon == "refused"), f"{encoder} {name} {nan}"
+    for accepted in ("error", "max", "zero", int(top, 16)):
+        assert answer(encoder, one, name, nan=accepted) != "error", f"{encoder} {name} {accepted}"
     beyond = 1 << get_format(name).bits
     assert answer(encoder, one, name, nan=beyond) == "error", f"{encoder} {name} nan={beyond:X}"
 

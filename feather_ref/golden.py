@@ -1,0 +1,160 @@
+"""Read and verify data/golden: the vectors that other implementations are judged by.
+
+A `.run` file holds lines `lo hi z j`: every input pattern from lo to hi gives z.  A `.tab` file
+holds raw little-endian results, one an input, in order.  The judge digit j::
+
+    0  the standard says nothing     1  these bits     2  any NaN of the format     3  z or z + 1
+
+What a file means is in its name and in manifest.json; data/golden/README.md is the full text.
+
+Source: design of this project; each manifest row names its standard.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Row = Mapping[str, Any]
+
+TOKENS: Mapping[str, str] = MappingProxyType(
+    {
+        "rne": "nearest_even",
+        "rna": "nearest_away",
+        "rtz": "toward_zero",
+        "rtp": "toward_positive",
+        "rup": "toward_positive",
+        "rdn": "toward_negative",
+        "rodd": "to_odd",
+        "sat": "saturate",
+        "nonsat": "nonsaturating",
+        "prop": "propagate",
+        "table3": "ocp_table3",
+        "satnone": "p3109_satnone",
+        "f16": "fp16",
+        "bf16": "bf16",
+        "f32": "fp32",
+        "f64": "fp64",
+    }
+)
+"""What the short names in ids mean as arguments."""
+
+_UNLISTED = frozenset({"manifest.json", "manifest.tsv", "manifest.schema.json", "SHA256SUMS", "README.md", "LICENSE"})
+_INSTALLED = Path(__file__).parent / "_golden"
+_CHECKOUT = Path(__file__).parent.parent / "data" / "golden"
+
+
+class Runs(NamedTuple):
+    """A run file: inclusive input patterns lo .. hi give z, judged by digit j."""
+
+    lo: NDArray[np.uint64]
+    hi: NDArray[np.uint64]
+    z: NDArray[np.uint64]
+    j: NDArray[np.uint8]
+
+
+def root() -> Path:
+    """The folder of the vectors: in the installed package, or in a checkout."""
+    for folder in (_INSTALLED, _CHECKOUT):
+        if (folder / "manifest.json").is_file():
+            return folder
+    raise FileNotFoundError(f"no golden vectors in {_INSTALLED} or {_CHECKOUT}")
+
+
+@lru_cache(maxsize=4)
+def manifest(folder: Path | None = None) -> Mapping[str, Row]:
+    """The manifest's rows by id.
+
+    >>> manifest()["convert.f32.e4m3.rne.sat.run"]["lines"]
+    256
+    """
+    text = (folder or root()).joinpath("manifest.json").read_text(encoding="utf-8")
+    return MappingProxyType({row["id"]: MappingProxyType(row) for row in json.loads(text)["vectors"]})
+
+
+def find(id: str, folder: Path | None = None) -> Row:
+    """The manifest row of an id; ValueError with the closest ids for an unknown one."""
+    rows = manifest(folder)
+    if id not in rows:
+        close = difflib.get_close_matches(id, rows, n=3, cutoff=0.4)
+        raise ValueError(f"id: unknown vector {id!r}" + (f"; close: {', '.join(close)}" if close else ""))
+    return rows[id]
+
+
+def load_runs(id: str, folder: Path | None = None) -> Runs:
+    """A `.run` file.
+
+    >>> runs = load_runs("convert.f32.e4m3.rne.nonsat.run")
+    >>> [hex(v[i]) for v in runs[:3] for i in (127,)]
+    ['0x43e80001', '0x7fffffff', '0x7f']
+    """
+    row = find(id, folder)
+    if row["shape"] != "run":
+        raise ValueError(f"id: {id!r} is a .{row['shape']} file, not .run")
+    lines = (folder or root()).joinpath(row["path"]).read_text(encoding="ascii").split()
+    columns = np.array([int(field, 16) for field in lines], np.uint64).reshape(-1, 4).T
+    return Runs(columns[0], columns[1], columns[2], columns[3].astype(np.uint8))
+
+
+def load_table(id: str, folder: Path | None = None) -> NDArray[Any]:
+    """A `.tab` file as an array: float32 for decode tables.
+
+    >>> load_table("decode.e2m1.f32.exact.none.tab")[:4]
+    array([0. , 0.5, 1. , 1.5], dtype=float32)
+    """
+    row = find(id, folder)
+    if row["shape"] != "tab":
+        raise ValueError(f"id: {id!r} is a .{row['shape']} file, not .tab")
+    dtype = {"f32": "<f4"}[row["out"]]
+    return np.fromfile((folder or root()) / row["path"], dtype).astype(dtype[1:])
+
+
+def verify(folder: Path | None = None) -> list[str]:
+    """Check every file against the manifest and SHA256SUMS: what is wrong, nothing if all is well.
+
+    >>> verify()
+    []
+    """
+    base = folder or root()
+    rows = manifest.__wrapped__(base)
+    sums = _read_sums(base)
+    wrong = [f"{path}: not in SHA256SUMS" for path in {row["path"] for row in rows.values()} - sums.keys()]
+    for path, wanted in sorted(sums.items()):
+        file = base / path
+        if not file.is_file():
+            wrong.append(f"{path}: missing")
+        elif hashlib.sha256(file.read_bytes()).hexdigest() != wanted:
+            wrong.append(f"{path}: SHA-256 differs from SHA256SUMS")
+    wrong += [problem for row in rows.values() for problem in _check_row(base, row)]
+    listed = {*sums, *_UNLISTED}
+    present = {file.relative_to(base).as_posix() for file in base.rglob("*") if file.is_file()}
+    return wrong + [f"{path}: not listed" for path in sorted(present - listed)]
+
+
+def _read_sums(base: Path) -> dict[str, str]:
+    lines = (base / "SHA256SUMS").read_text(encoding="ascii").splitlines()
+    return {path: digest for digest, path in (line.split("  ", 1) for line in lines)}
+
+
+def _check_row(base: Path, row: Row) -> list[str]:
+    """Problems of one manifest row's file."""
+    file = base / row["path"]
+    if not file.is_file():
+        return []  # said already
+    data = file.read_bytes()
+    found = {
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "crc32": f"{zlib.crc32(data):08x}",
+        "lines": data.count(b"\n") if row["shape"] == "run" else 0,
+    }
+    return [f"{row['id']}: {key} differs from the manifest" for key, value in found.items() if row[key] != value]
