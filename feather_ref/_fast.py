@@ -7,7 +7,7 @@
        | sign | exponent | first k mantissa bits, the last one sticky |      k = precision + 1
 
 3. A wide target by integer addition, where the result is normal: the carry walks into the
-   exponent.  Zeros keep their sign; subnormals, overflow, Inf and NaN go the slow way.
+   exponent.  Zero, Inf and NaN come from a list; subnormals and overflow go the slow way.
 4. Everything else is the definition itself.
 
 The tables are made by running the definition.  Source: Boldo and Melquiond, 2008 (round to odd);
@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from feather_ref._bits import U64
 from feather_ref._parts import flush_subnormals, merge, split
+from feather_ref._sweep import CHUNK
 from feather_ref.formats import Format
 from feather_ref.policy import Policy
-from feather_ref.rounding import STOCHASTIC
 
 MAX_INDEX_BITS = 20  # results of a byte: 1 MiB
 MAX_WIDE_INDEX_BITS = 17  # wider results, where addition is as fast
@@ -126,11 +126,11 @@ def _top_table(src: Format, policy: Policy, storage: np.dtype[Any]) -> Kernel:
 
 
 def _adds(src: Format, policy: Policy) -> bool:
-    """Whether addition serves: float to narrower or equal float, Inf and NaN left to the rest."""
+    """Whether addition serves: a signed float source into a narrower float with zero and subnormals."""
     dst = policy.fmt
-    same_kind = src.kind == dst.kind == "float" and src.bits in (32, 64)
-    plain = src.mantissa_bits > dst.mantissa_bits >= 1 and src.emin <= dst.emin
-    return same_kind and plain and src.signed and dst.has_zero and policy.rounding not in STOCHASTIC
+    floats = src.kind == dst.kind == "float" and src.bits in (32, 64) and src.signed
+    narrower = src.mantissa_bits > dst.mantissa_bits >= 1 and src.emin <= dst.emin
+    return floats and narrower and dst.has_zero and policy.subnormals == "keep"
 
 
 def _addition(src: Format, policy: Policy) -> Kernel:
@@ -138,61 +138,68 @@ def _addition(src: Format, policy: Policy) -> Kernel:
     drop = src.mantissa_bits - dst.mantissa_bits
     rebias = src.bias - dst.bias << src.mantissa_bits
     # the source's magnitudes from the least normal (or zero, where both start alike) to the greatest value
-    low = 0 if src.emin == dst.emin and policy.subnormals == "keep" else rebias + (1 << src.mantissa_bits)
+    low = 0 if src.emin == dst.emin else rebias + (1 << src.mantissa_bits)
     high = min((dst.max_magnitude << drop) + rebias, src.max_magnitude)
-    sign_shift = src.bits - dst.bits
+    abnormal = _abnormal(src, policy)
+    words, flags = np.empty((3, CHUNK), f"u{src.bits // 8}"), np.empty(CHUNK, np.bool_)
 
     def run(bits: Codes, out: Codes) -> None:
         u = bits.dtype.type
-        # 1. which results are normal: low <= magnitude <= high
-        magnitude = bits & u(src.magnitude_mask)
-        outside = magnitude - u(low) > u(high - low) if low else magnitude > u(high)
+        magnitude, carried, spare = words[:, : bits.size]
+        outside = flags[: bits.size]
+        # 1. which results are not normal: low <= magnitude <= high fails
+        np.bitwise_and(bits, u(src.magnitude_mask), out=magnitude)
+        np.subtract(magnitude, u(low), out=spare)
+        np.greater(spare, u(high - low), out=outside)
         # 2. add what makes the dropped bits carry, and drop them
-        carried = _carry(policy.rounding, bits, drop, rebias)
+        _carry(policy.rounding, bits, drop, rebias, carried)
         carried += magnitude
         carried >>= u(drop)
         # 3. put the sign back
-        np.bitwise_and(bits, u(src.sign_mask), out=magnitude)
-        magnitude >>= u(sign_shift)
-        carried |= magnitude
+        np.bitwise_and(bits, u(src.sign_mask), out=spare)
+        spare >>= u(src.bits - dst.bits)
+        carried |= spare
         out[...] = carried
         if not dst.signed:
-            outside |= magnitude != 0
+            outside |= spare != 0
         if outside.any():
             where = np.flatnonzero(outside)
-            out[where] = _abnormal(bits[where], src, policy)
+            out[where] = abnormal(bits[where])
 
     return run
 
 
-def _abnormal(bits: Codes, src: Format, policy: Policy) -> Codes:
-    """Zeros, of which there may be many, and the rest by the definition."""
-    dst = policy.fmt
-    negative = bits >> bits.dtype.type(src.bits - 1)
-    codes = negative.astype(np.uint64) * np.uint64(dst.sign_mask if dst.has_signed_zero else 0)
-    other = np.flatnonzero(bits & bits.dtype.type(src.magnitude_mask))
-    if other.size:
-        codes[other] = convert_bits(bits[other].astype(np.uint64), src, policy)
-    return codes
-
-
-def _carry(rounding: str, bits: Codes, drop: int, rebias: int) -> Codes:
+def _carry(rounding: str, bits: Codes, drop: int, rebias: int, out: Codes) -> None:
     """What to add to a magnitude so that dropping `drop` bits rounds it, less the difference in bias."""
-    u = bits.dtype.type
-    width = bits.dtype.itemsize * 8
+    u, width = bits.dtype.type, bits.dtype.itemsize * 8
+    below, half = (1 << drop) - 1, 1 << drop - 1
     if rounding in ("nearest_away", "toward_zero"):
-        half = 1 << drop - 1 if rounding == "nearest_away" else 0
-        return np.full_like(bits, (half - rebias) % (1 << width))
-    if rounding in ("nearest_even", "to_odd"):  # the last bit kept decides
-        carry = bits >> u(drop)
-        carry &= u(1)
-        most = (1 << drop - 1) - 1 if rounding == "nearest_even" else 0
-    else:
-        carry = bits >> u(width - 1)
-        most = 0
+        out[...] = u(((half if rounding == "nearest_away" else 0) - rebias) % (1 << width))
+        return
+    # one bit decides: the last bit kept, or the sign
+    np.right_shift(bits, u(drop if rounding in ("nearest_even", "to_odd") else width - 1), out=out)
+    out &= u(1)
     if rounding in ("to_odd", "toward_positive"):
-        carry ^= u(1)
+        out ^= u(1)
     if rounding != "nearest_even":
-        carry *= u((1 << drop) - 1)
-    carry += u((most - rebias) % (1 << width))
-    return carry
+        out *= u(below)
+    out += u(((half - 1 if rounding == "nearest_even" else 0) - rebias) % (1 << width))
+
+
+def _abnormal(src: Format, policy: Policy) -> Callable[[Codes], Codes]:
+    """Zero, Inf and NaN, of which there may be many, from a list; the rest by the definition."""
+    signs = [0, src.sign_mask]
+    listed = np.array([[m | s for s in signs] for m in (0, src.exponent_mask, src.exponent_mask + 1)], np.uint64)
+    known = convert_bits(listed, src, policy)
+
+    def results(bits: Codes) -> Codes:
+        u = bits.dtype.type
+        magnitude = bits & u(src.magnitude_mask)
+        which = (magnitude > u(src.exponent_mask)).astype(np.intp) + (magnitude >= u(src.exponent_mask))
+        codes = known[which, (bits >> u(src.bits - 1)).astype(np.intp)]
+        other = np.flatnonzero((which == 0) & (magnitude != 0))
+        if other.size:
+            codes[other] = convert_bits(bits[other].astype(np.uint64), src, policy)
+        return codes
+
+    return results

@@ -141,10 +141,8 @@ def _overlay(codes: U64, where: Bools, negative: Bools, pair: U64) -> U64:
 
 
 def _ends(policy: Policy, infinite: bool) -> U64:
-    """The overflow codes of + and -; an unsigned row has none below zero (see `_negatives`)."""
-    both = policy.fmt.signed or policy.negative_after_rounding
-    minus = policy.overflow_code(True, infinite) if both else 0
-    return np.array([policy.overflow_code(False, infinite), minus], np.uint64)
+    """The overflow codes of + and -; below zero an unsigned row has others (see `_negatives`)."""
+    return np.array([policy.overflow_code(sign, infinite) for sign in (False, policy.fmt.signed)], np.uint64)
 
 
 def _nans(policy: Policy) -> U64:

@@ -1,7 +1,7 @@
 """encode, decode, quantize, convert: numbers to codes and back, one rounding always.
 
 codes: uint8 up to 8 bits, uint16 up to 16, else uint32; right-aligned; the shape of x.  Arrays
-are worked on in chunks of 16 Ki elements, so that memory beyond input and output stays small.
+are worked on in chunks of 64 Ki elements, so that memory beyond input and output stays small.
 
 Source: the rows name their standards; the definition is `_parts`, the policies are `policy`.
 """
@@ -238,14 +238,18 @@ def _cast_sweep(codes: Array, row: Format, out: Array, run: Kernel) -> None:
 
 def _fits(src: Format, dst: Format) -> bool:
     """Whether every value of src is surely exact in dst."""
-    if src.kind == "table":
-        wide = dst.mantissa_bits >= 23 and dst.exponent_bits >= 8
-        return wide  # the values are float32 numbers
+    if src.kind == "table":  # float32 numbers
+        return dst.mantissa_bits >= 23 and dst.exponent_bits >= 8
     precision = src.mantissa_bits if src.kind == "float" else src.bits - 1
-    top = src.quantum + src.bits if src.kind == "integer" else src.emin + (src.max_magnitude >> src.mantissa_bits)
-    last = dst.emin + (dst.max_magnitude >> dst.mantissa_bits) - 2
     same = (not src.has_inf or dst.has_inf) and (not src.has_signed_zero or dst.has_signed_zero) and dst.signed
-    return same and precision <= dst.mantissa_bits and src.quantum >= dst.quantum and top <= last
+    return same and precision <= dst.mantissa_bits and src.quantum >= dst.quantum and _emax(src) <= _emax(dst)
+
+
+def _emax(row: Format) -> int:
+    """Exponent of the greatest value (for integers: an upper bound)."""
+    if row.kind == "integer":
+        return row.quantum + row.bits
+    return row.emin + (row.max_magnitude >> row.mantissa_bits) - row.has_zero
 
 
 def _refuse_inexact(codes: Array, row: Format, policy: Policy, dtype: np.dtype[Any]) -> None:

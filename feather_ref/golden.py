@@ -82,39 +82,39 @@ def manifest(folder: Path | None = None) -> Mapping[str, Row]:
     return MappingProxyType({row["id"]: MappingProxyType(row) for row in json.loads(text)["vectors"]})
 
 
-def find(id: str, folder: Path | None = None) -> Row:
+def find(vector_id: str, folder: Path | None = None) -> Row:
     """The manifest row of an id; ValueError with the closest ids for an unknown one."""
     rows = manifest(folder)
-    if id not in rows:
-        close = difflib.get_close_matches(id, rows, n=3, cutoff=0.4)
-        raise ValueError(f"id: unknown vector {id!r}" + (f"; close: {', '.join(close)}" if close else ""))
-    return rows[id]
+    if vector_id not in rows:
+        close = difflib.get_close_matches(vector_id, rows, n=3, cutoff=0.4)
+        raise ValueError(f"vector_id: unknown vector {vector_id!r}" + (f"; close: {', '.join(close)}" if close else ""))
+    return rows[vector_id]
 
 
-def load_runs(id: str, folder: Path | None = None) -> Runs:
+def load_runs(vector_id: str, folder: Path | None = None) -> Runs:
     """A `.run` file.
 
     >>> runs = load_runs("convert.f32.e4m3.rne.nonsat.run")
     >>> [hex(v[i]) for v in runs[:3] for i in (127,)]
     ['0x43e80001', '0x7fffffff', '0x7f']
     """
-    row = find(id, folder)
+    row = find(vector_id, folder)
     if row["shape"] != "run":
-        raise ValueError(f"id: {id!r} is a .{row['shape']} file, not .run")
+        raise ValueError(f"vector_id: {vector_id!r} is a .{row['shape']} file, not .run")
     lines = (folder or root()).joinpath(row["path"]).read_text(encoding="ascii").split()
     columns = np.array([int(field, 16) for field in lines], np.uint64).reshape(-1, 4).T
     return Runs(columns[0], columns[1], columns[2], columns[3].astype(np.uint8))
 
 
-def load_table(id: str, folder: Path | None = None) -> NDArray[Any]:
+def load_table(vector_id: str, folder: Path | None = None) -> NDArray[Any]:
     """A `.tab` file as an array: float32 for decode tables.
 
     >>> load_table("decode.e2m1.f32.exact.none.tab")[:4]
     array([0. , 0.5, 1. , 1.5], dtype=float32)
     """
-    row = find(id, folder)
+    row = find(vector_id, folder)
     if row["shape"] != "tab":
-        raise ValueError(f"id: {id!r} is a .{row['shape']} file, not .tab")
+        raise ValueError(f"vector_id: {vector_id!r} is a .{row['shape']} file, not .tab")
     dtype = {"f32": "<f4"}[row["out"]]
     return np.fromfile((folder or root()) / row["path"], dtype).astype(dtype[1:])
 

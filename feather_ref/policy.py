@@ -75,16 +75,11 @@ class Policy:
         return self.inf_or(negative, other)
 
     def _satnone_code(self, negative: bool, infinite: bool) -> int:
-        """P3109 SatNone: a negative of an unsigned row is NaN, and round to odd has the odd code."""
-        row = self.fmt
-        if negative and not row.signed:
-            return self.nan_made(negative)
+        """P3109 SatNone: never NaN, and round to odd takes the odd one of max and Inf."""
         top = self.max_code(negative)
-        if infinite or moves_away(self.rounding, negative):
-            return self.inf_or(negative, top)
-        if self.rounding == "to_odd" and row.max_magnitude % 2 == 0:
-            return self.inf_or(negative, top)
-        return top
+        to_odd_inf = self.rounding == "to_odd" and top % 2 == 0
+        away = infinite or to_odd_inf or moves_away(self.rounding, negative)
+        return self.inf_or(negative, top) if away else top
 
     def max_code(self, negative: bool) -> int:
         """The greatest value of a sign; of a two's complement row, -max - 1."""
@@ -128,9 +123,7 @@ class Policy:
 
 
 def zero_code(fmt: Format) -> int:
-    """The code of +0; ValueError where there is none."""
-    if not fmt.has_zero:
-        raise ValueError(f"format {fmt.name!r} has no zero")
+    """The code of +0; in a format without zero the least value, which zero becomes there."""
     return fmt.values.index(0.0) if fmt.kind == "table" else 0
 
 
@@ -192,7 +185,5 @@ def _check_pairs(policy: Policy) -> None:
         raise ValueError(f"overflow='ocp_table3': format {row.name!r} has neither Inf nor NaN")
     if row.kind == "table" and policy.rounding != "nearest_even":
         raise ValueError(f"rounding={policy.rounding!r}: the table format {row.name!r} takes nearest_even alone")
-    if policy.nan == "zero" or (not row.signed and policy.negative == "zero"):
-        zero_code(row)
     if not row.signed and policy.negative == "nan" and not row.has_nan:
         raise ValueError(f"negative='nan': format {row.name!r} has no NaN; use 'zero', 'abs' or 'error'")

@@ -114,7 +114,7 @@ def pack_tensor(
 ) -> PackedTensor:
     """Scale, encode and pack a tensor.
 
-    w: (..., n) numbers; with a scale, floats up to float64, integers up to 32 bits, or bool.
+    w: (..., n) numbers; with a scale, floats up to float64, bool, or integers up to 2**53.
     scale: None, "row" (one for the last axis) or "tensor".  scale_rule: "amax" or "pow2", see
     above.  policies: as for `encode`, without stochastic rounding; NaN and Inf in w go by them and
     leave the scale alone.
@@ -145,13 +145,20 @@ def pack_tensor(
 
 
 def _as_float(x: Array) -> Array:
-    """x as a float array that NumPy can compare and divide, with the same values."""
+    """x as a float array that NumPy can compare, with the same values."""
     row = row_of(x.dtype)
-    if row is None or (row.kind == "integer" and row.bits > 32):
-        raise TypeError(f"w: dtype {x.dtype} has no exact float64; a scale needs at most float64 or 32-bit integers")
+    if row is None:
+        raise TypeError(f"w: dtype {x.dtype} is wider than float64, which has no scale")
     if x.dtype.kind == "f":
         return x
-    return x.astype(np.float64 if row.kind == "integer" else np.float32)
+    if row.kind == "float":  # of ml_dtypes
+        return x.astype(np.float32)
+    if row.bits > 53:
+        beyond = (x > 1 << 53) | (x < -(1 << 53)) if row.signed else x > 1 << 53
+        if beyond.any():
+            index = place(int(np.argmax(beyond)), x.shape)
+            raise ValueError(f"{spell('w', index)} = {x[index]} is not exact in float64, and so has no scale")
+    return x.astype(np.float64)
 
 
 def _amax(x: Array, scale: str) -> NDArray[np.float64]:

@@ -44,7 +44,8 @@ def main() -> None:
     check("e4m3 overflow", fr.encode([1e6, float("nan")], "e4m3").tolist(), [0x7E, 0x7F])
 
     # 3. the golden files travel with it
-    golden.verify()
+    check("golden", golden.verify(), [])
+    check("golden folder", golden.root(), Path(fr.__file__).parent / "_golden")
     print("ok")
 
 
