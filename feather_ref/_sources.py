@@ -60,6 +60,8 @@ def as_array(x: object) -> NDArray[Any]:
 
     Raises TypeError for what is not numbers, ValueError for ragged lists.
     """
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError("x: a masked array; fill it first, for its mask would be lost")
     try:
         array = np.asarray(x)
     except ValueError as error:

@@ -8,23 +8,23 @@ Source: the rows name their standards; the definition is `_parts`, the policies 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from feather_ref._checks import check_range, refuse_errors
-from feather_ref._fast import Kernel, convert_bits, kernel
-from feather_ref._parts import Parts, flush_subnormals, merge, split
+from feather_ref._fast import convert_bits, kernel
+from feather_ref._parts import FP64, Parts, flush_subnormals, merge, split
 from feather_ref._sources import as_array, bits_of, row_of, split_longdouble
 from feather_ref._sweep import Array, place, spell, sweep
-from feather_ref.formats import FORMATS, Format, get_format
+from feather_ref.formats import FORMATS, Format, check_int, get_format
 from feather_ref.policy import Nan, Policies, Policy, resolve
 from feather_ref.report import Report, effects, make_report
 from feather_ref.rounding import MAX_RANDOM_BITS, STOCHASTIC
 
 _FP32 = FORMATS["fp32"]
+Random = tuple[Array, int] | None
 
 
 def code_dtype(fmt: str | Format) -> np.dtype[Any]:
@@ -105,29 +105,29 @@ def encode(
     policy = resolve(row, **policies)
     array = as_array(x)
     src = row_of(array.dtype)
-    random, bits_each = _random(policy.rounding, random_bits, n_bits, array.shape)
+    random = _random(policy.rounding, random_bits, n_bits, array.shape)
     result = _output(out, array.shape, _storage(row))
     bits = array if src is None else bits_of(array)
     refuse_errors(bits, src, policy, "x")
-    if random is None and src is not None:
-        run = kernel(src, policy, result.dtype)
-        sweep([bits], result, lambda start, chunk, codes: run(chunk, codes))
-    else:
-        sweep([bits] if random is None else [bits, random], result, _general(src, policy, bits_each))
+    _convert(bits, src, policy, result, random)
     return (result, make_report(bits, src, result, policy)) if report else result
 
 
-def _general(src: Format | None, policy: Policy, n_bits: int) -> Callable[..., None]:
-    """The definition chunk by chunk: longdouble sources and stochastic rounding."""
+def _convert(bits: Array, src: Format | None, policy: Policy, out: Array, random: Random = None) -> None:
+    """Write the codes of source bits (src None: of longdouble values) to `out`, chunk by chunk."""
+    if random is None and src is not None:
+        run = kernel(src, policy, out.dtype)
+        sweep([bits], out, lambda start, chunk, codes: run(chunk, codes))
+        return
 
-    def work(start: int, bits: Array, *rest: Array) -> None:
-        random = rest[0].astype(np.uint64) if len(rest) > 1 else None
+    def work(start: int, chunk: Array, *rest: Array) -> None:
+        operand = (rest[0].astype(np.uint64), random[1]) if random else (None, 0)
         if src is None:
-            rest[-1][...] = merge(_longdouble_parts(bits, policy), policy, random, n_bits)
+            rest[-1][...] = merge(_longdouble_parts(chunk, policy), policy, *operand)
         else:
-            rest[-1][...] = convert_bits(bits.astype(np.uint64), src, policy, random, n_bits)
+            rest[-1][...] = convert_bits(chunk.astype(np.uint64), src, policy, *operand)
 
-    return work
+    sweep([bits, random[0]] if random else [bits], out, work)
 
 
 def _longdouble_parts(x: Array, policy: Policy) -> Parts:
@@ -139,20 +139,19 @@ def _longdouble_parts(x: Array, policy: Policy) -> Parts:
 
 def _random(
     rounding: str, random_bits: ArrayLike | None, n_bits: int | None, shape: tuple[int, ...]
-) -> tuple[Array | None, int]:
-    """Check the operands of stochastic rounding."""
+) -> Random:
+    """Check the operands of stochastic rounding: (integers of the shape of x, their bits)."""
     if rounding not in STOCHASTIC:
         if random_bits is not None or n_bits is not None:
             raise ValueError(f"random_bits and n_bits are for stochastic rounding, not {rounding!r}")
-        return None, 0
+        return None
     if random_bits is None or n_bits is None:
         raise ValueError(f"rounding={rounding!r} needs random_bits and n_bits")
-    if not 1 <= n_bits <= MAX_RANDOM_BITS:
-        raise ValueError(f"n_bits must be 1..{MAX_RANDOM_BITS}, got {n_bits}")
+    n = check_int("n_bits", n_bits, 1, MAX_RANDOM_BITS)
     random = np.asarray(random_bits)
-    check_range(random, (1 << n_bits) - 1, "random_bits")
+    check_range(random, (1 << n) - 1, "random_bits")
     try:
-        return np.broadcast_to(random, shape), int(n_bits)
+        return np.broadcast_to(random, shape), n
     except ValueError:
         raise ValueError(f"random_bits of shape {random.shape} do not broadcast to {shape}") from None
 
@@ -182,22 +181,21 @@ def check_codes(codes: ArrayLike, fmt: str | Format, name: str = "codes") -> Arr
     Raises TypeError for what is not integers, ValueError for a code that is too wide.
     """
     row = _packable(fmt)
-    return _ranged(codes, row, name).astype(_storage(row), copy=False)
-
-
-def _ranged(codes: ArrayLike, row: Format, name: str) -> Array:
     array = np.asarray(codes)
     if array.size == 0 and not isinstance(codes, np.ndarray):
         array = array.astype(_storage(row))  # an empty list has dtype float64
     check_range(array, row.code_mask, name, row.name)
-    return array
+    return array.astype(_storage(row), copy=False)
 
 
-def decode(codes: ArrayLike, fmt: str | Format, dtype: DTypeLike | None = None) -> Array:
+def decode(
+    codes: ArrayLike, fmt: str | Format, dtype: DTypeLike | None = None, *, out: Array | None = None
+) -> Array:
     """The values of codes, exactly; NaN codes give the canonical positive NaN.
 
-    codes: any integer dtype, any shape.  dtype: a float dtype (ml_dtypes too); None is float32
-    where every value of the format is exact in it, else float64.
+    codes: any integer dtype, any shape.  dtype: a float dtype (ml_dtypes too); None is that of
+    `out`, else float32 where every value of the format is exact in it, else float64.  out: where
+    to write; untouched on an error.
 
     >>> decode([0x7E, 0x01, 0x80, 0xFF], "e4m3")
     array([ 4.480000e+02,  1.953125e-03, -0.000000e+00,           nan],
@@ -208,19 +206,29 @@ def decode(codes: ArrayLike, fmt: str | Format, dtype: DTypeLike | None = None) 
     Raises ValueError with the first code whose value is not exact in dtype.
     """
     row = _packable(fmt)
-    array = _ranged(codes, row, "codes")
-    wanted = (np.dtype(np.float32) if _fits(row, _FP32) else np.dtype(np.float64)) if dtype is None else np.dtype(dtype)
-    if wanted.type is np.longdouble:
-        return decode(array, row, np.float64).astype(np.longdouble)
-    dst = _float_row(wanted)
+    bits = check_codes(codes, row)
+    wanted = _value_dtype(row, dtype, out)
+    dst = FP64 if wanted.type is np.longdouble else _float_row(wanted)
     nan: Nan = "canonical" if dst.has_nan else "error"
     policy = resolve(dst, overflow="nonsaturating", nan=nan, negative="error")
-    refuse_errors(array.astype(_storage(row), copy=False), row, policy, "codes")
+    result = _output(out, bits.shape, wanted)
+    refuse_errors(bits, row, policy, "codes")
     if not _fits(row, dst):
-        _refuse_inexact(array, row, policy, wanted)
-    result = np.empty(array.shape, f"u{wanted.itemsize}")
-    _cast_sweep(array, row, result, kernel(row, policy, result.dtype))
-    return result.view(wanted if wanted.isnative else wanted.newbyteorder("="))
+        _refuse_inexact(bits, row, policy, wanted)
+    if wanted.type is np.longdouble:
+        result[...] = decode(bits, row, np.float64)  # exact
+    else:
+        _convert(bits, row, policy, bits_of(result))
+    return result
+
+
+def _value_dtype(row: Format, dtype: DTypeLike | None, out: object) -> np.dtype[Any]:
+    if dtype is not None:
+        wanted: np.dtype[Any] = np.dtype(dtype)
+        return wanted if wanted.isnative else wanted.newbyteorder("=")
+    if isinstance(out, np.ndarray):
+        return out.dtype
+    return np.dtype(np.float32 if _fits(row, _FP32) else np.float64)
 
 
 def _float_row(dtype: np.dtype[Any]) -> Format:
@@ -228,12 +236,6 @@ def _float_row(dtype: np.dtype[Any]) -> Format:
     if row is None or row.kind != "float":
         raise TypeError(f"dtype must be a float dtype, got {dtype}")
     return row
-
-
-def _cast_sweep(codes: Array, row: Format, out: Array, run: Kernel) -> None:
-    """Sweep codes of any integer dtype, cast to the row's storage chunk by chunk."""
-    storage = _storage(row)
-    sweep([codes], out, lambda start, chunk, result: run(chunk.astype(storage, copy=False), result))
 
 
 def _fits(src: Format, dst: Format) -> bool:
@@ -267,20 +269,28 @@ def _refuse_inexact(codes: Array, row: Format, policy: Policy, dtype: np.dtype[A
     sweep([codes], None, work)
 
 
-def convert(codes: ArrayLike, src: str | Format, dst: str | Format, **policies: Unpack[Policies]) -> Array:
-    """Codes of format src as codes of format dst, rounded once.
+def convert(
+    codes: ArrayLike,
+    src: str | Format,
+    dst: str | Format,
+    *,
+    out: Array | None = None,
+    random_bits: ArrayLike | None = None,
+    n_bits: int | None = None,
+    **policies: Unpack[Policies],
+) -> Array:
+    """Codes of format src as codes of format dst, rounded once; the arguments are those of `encode`.
 
     >>> [hex(c) for c in convert([0x7C, 0x7F, 0x01], "e5m2", "e4m3")]
     ['0x7e', '0x7f', '0x0']
     """
     row, target = _packable(src), _packable(dst)
     policy = resolve(target, **policies)
-    if policy.rounding in STOCHASTIC:
-        raise ValueError("rounding: convert is deterministic; decode, then encode with random_bits")
-    array = _ranged(codes, row, "codes")
-    refuse_errors(array.astype(_storage(row), copy=False), row, policy, "codes")
-    result = np.empty(array.shape, _storage(target))
-    _cast_sweep(array, row, result, kernel(row, policy, result.dtype))
+    bits = check_codes(codes, row)
+    random = _random(policy.rounding, random_bits, n_bits, bits.shape)
+    result = _output(out, bits.shape, _storage(target))
+    refuse_errors(bits, row, policy, "codes")
+    _convert(bits, row, policy, result, random)
     return result
 
 
@@ -288,13 +298,14 @@ def quantize(
     x: object,
     fmt: str | Format,
     *,
+    out: Array | None = None,
     random_bits: ArrayLike | None = None,
     n_bits: int | None = None,
     **policies: Unpack[Policies],
 ) -> Array:
     """The values of x after the round trip through `fmt`, in the float dtype of x.
 
-    Integers and bool give what `decode` gives.
+    Integers and bool give what `decode` gives; the arguments are those of `encode`.
 
     >>> quantize(np.array([0.3, 1000.0], np.float16), "e4m3")
     array([3.125e-01, 4.480e+02], dtype=float16)
@@ -303,7 +314,7 @@ def quantize(
     codes = encode(array, fmt, random_bits=random_bits, n_bits=n_bits, **policies)
     row = row_of(array.dtype)
     is_float = row is None or row.kind == "float"
-    return decode(codes, fmt, array.dtype if is_float else None)
+    return decode(codes, fmt, array.dtype if is_float else None, out=out)
 
 
 def value_table(fmt: str | Format) -> Array:

@@ -21,13 +21,14 @@ from __future__ import annotations
 
 import difflib
 import math
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, SupportsIndex
 
 Kind = Literal["float", "integer", "table"]
 InfCoding = Literal["none", "ieee", "top"]
@@ -443,12 +444,12 @@ def minifloat(e: int, m: int, bias: int | None = None, nan: bool = True) -> Form
     >>> minifloat(4, 3, bias=11).max
     28.0
     """
-    _check_int("e", e, 1, MAX_EXPONENT_BITS)
-    _check_int("m", m, 0, 31 - e)
+    check_int("e", e, 1, MAX_EXPONENT_BITS)
+    check_int("m", m, 0, 31 - e)
     usual = 2 ** (e - 1) - 1
     if bias is None:
         bias = usual
-    _check_int("bias", bias, -(1 << MAX_EXPONENT_BITS), 1 << MAX_EXPONENT_BITS)
+    check_int("bias", bias, -(1 << MAX_EXPONENT_BITS), 1 << MAX_EXPONENT_BITS)
     extra = (f",bias={bias}" if bias != usual else "") + ("" if nan else ",nan=False")
     name = f"minifloat({e},{m}{extra})" if extra else f"e{e}m{m}fn"
     row = _finite(name, e, m, bias, "all_ones" if nan else "none", Source("feather_ref.minifloat"))
@@ -463,8 +464,8 @@ def p3109(k: int, p: int, signed: bool = True, extended: bool = True) -> Format:
     >>> row.name, row.max, hex(row.canonical_nan), hex(row.inf_magnitude)
     ('binary8p3se', 49152.0, '0x80', '0x7f')
     """
-    _check_int("k", k, 3, 16)
-    _check_int("p", p, 1, k - 1 if signed else k)
+    check_int("k", k, 3, 16)
+    check_int("p", p, 1, k - 1 if signed else k)
     return Format(
         f"binary{k}p{p}{'s' if signed else 'u'}{'e' if extended else 'f'}",
         k,
@@ -479,11 +480,13 @@ def p3109(k: int, p: int, signed: bool = True, extended: bool = True) -> Format:
     )
 
 
-def _check_int(name: str, value: object, low: int, high: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
+def check_int(name: str, value: object, low: int, high: int) -> int:
+    """value as an int within low .. high; TypeError or ValueError naming the argument."""
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
         raise TypeError(f"{name} must be an int, got {type(value).__name__}")
-    if not low <= value <= high:
+    if not low <= operator.index(value) <= high:
         raise ValueError(f"{name} must be {low}..{high}, got {value}")
+    return operator.index(value)
 
 
 # --- names ------------------------------------------------------------------------------------

@@ -143,13 +143,16 @@ def resolve(
 
     Raises TypeError or ValueError naming the argument.
     """
-    nan = ("canonical" if fmt.has_nan else "error") if nan is None else nan
+    if nan is None:
+        nan = "canonical" if fmt.has_nan else "error"
+    if negative is None:  # a row without NaN cannot answer "nan"
+        negative = "error" if fmt.negative == "nan" and not fmt.has_nan else fmt.negative
     policy = Policy(
         fmt,
         _one_of("rounding", rounding, ROUNDINGS),
         _one_of("overflow", fmt.overflow if overflow is None else overflow, OVERFLOWS),
         _check_nan(fmt, nan),
-        _one_of("negative", fmt.negative if negative is None else negative, NEGATIVES),
+        _one_of("negative", negative, NEGATIVES),
         _one_of("subnormals", subnormals, SUBNORMALS),
     )
     _check_pairs(policy)

@@ -37,13 +37,14 @@ class Steps:
         return self.codes[np.searchsorted(self.hi, bits)]
 
 
-def decide(row: Format) -> NDArray[np.float64]:
-    """Every value of a row and every midpoint, one float64 step to each side, of both signs; Inf, NaN."""
+def decide(row: Format, dtype: type[np.floating[Any]] = np.float64) -> NDArray[np.float64]:
+    """Every value of a row and every midpoint, one step of `dtype` to each side; both signs, Inf, NaN."""
     last = row.max_magnitude + 1  # one beyond the greatest, for the overflow boundary
     values = [row.exact(magnitude) for magnitude in range(last + 1)]
     middles = [(a + b) / 2 for a, b in itertools.pairwise(values)]
     least = [values[0] / 2, values[0] / 4, Fraction(0)]
-    x = np.array([float(v) for v in values + middles + least])
-    near = np.concatenate([x, np.nextafter(x, np.inf), np.nextafter(x, 0), [np.inf]])
+    x = np.array([float(v) for v in values + middles + least], dtype)
+    near = np.concatenate([x, np.nextafter(x, dtype(np.inf)), np.nextafter(x, dtype(0)), [np.inf]])
     signed = np.concatenate([near, -near, [np.nan]]) if row.signed else np.concatenate([near, [np.nan]])
-    return np.unique(signed.view(np.uint64)).view(np.float64)  # by bits, so that -0 stays
+    wide = signed.astype(np.float64)
+    return np.unique(wide.view(np.uint64)).view(np.float64)  # by bits, so that -0 stays

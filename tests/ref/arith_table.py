@@ -425,13 +425,197 @@ add       e4m3      39 18       | eap     own             | 3A
 add       e4m3      39 18       | zno     own             | 39
 add       e4m3      B8 98       | ezp     own             | B8
 add       e4m3      B8 98       | ano     own             | B9
-# 1 - 2^-9: far below half a unit under 1
+# 1 - 2^-9: a small part of the step under 1, down to 15/16
 subtract  e4m3      38 01       | eap     own             | 38
 subtract  e4m3      38 01       | zno     own             | 37
 # 9/8 * 9/8 = 81/64, between 80/64 and 88/64
-multiply  e4m3      39 39       | ezn     own             | 3A
-multiply  e4m3      39 39       | apo     own             | 3B | note=wrong
-# 1 / 3, between 10.67/32
-divide    e5m2      3C 42       | eap     own             | 35
-divide    e5m2      3C 42       | zn      own             | 35
+multiply  e4m3      39 39       | eazn    own             | 3A
+multiply  e4m3      39 39       | po      own             | 3B
+# 1/3 lies between 5/16 and 6/16
+divide    e5m2      3C 42       | eazno   own             | 35
+divide    e5m2      3C 42       | p       own             | 36
+divide    e5m2      BC 42       | eazpo   own             | B5
+divide    e5m2      BC 42       | n       own             | B6
+# 3 lies between the codes 80 and 81 of e8m0, midway; 80 is even
+add       e8m0      7F 80       | ezn     own             | 80
+add       e8m0      7F 80       | apo     own             | 81
+subtract  e8m0      81 7F       | ezn     own             | 80
+# 3.5, -3.5, 2.5, 127.5, 1.5
+divide    int8      07 02       | eap     own             | 04
+divide    int8      07 02       | zno     own             | 03
+divide    int8      F9 02       | ean     own             | FC
+divide    int8      F9 02       | zpo     own             | FD
+divide    int8      05 02       | ezn     own             | 02
+divide    int8      05 02       | apo     own             | 03
+divide    uint8     FF 02       | eap     own             | 80
+divide    uint8     FF 02       | zno     own             | 7F
+divide    int4      3 2         | eap     own             | 2
+divide    int4      3 2         | zno     own             | 1
+# 1.5 * 1.5 = 2.25; 3/64 * 1/2 = 1.5/64; 64/48 * 64 = 85.33
+multiply  mxint8    60 60       | eazpno  own             | 7F
+multiply  mxint8    03 20       | eap     own             | 02
+multiply  mxint8    03 20       | zno     own             | 01
+divide    mxint8    40 30       | eazno   own             | 55
+divide    mxint8    40 30       | p       own             | 56
+"""
+
+# fma rounds once, 5.4.1; 0 * Inf + c is NaN whatever c is, 7.2.
+FMA = """
+# 81/64 - 80/64 = 2^-6; with the product rounded first it would be 0
+fma       e4m3      39 39 BA    | eazpno  own             | 08
+fma       e4m3      01 01 01    | eazno   own             | 01
+fma       e4m3      01 01 01    | p       own             | 02
+fma       e4m3      7E 7E FE    | eazpno  sat             | 7E
+fma       e4m3      7E 7E FE    | eap     non             | 7F
+fma       e4m3      7E 7E FE    | zno     non             | 7E
+# -(1 - 2^-32), between -1 and -7/8
+fma       e5m2      01 01 BC    | ean     own             | BC
+fma       e5m2      01 01 BC    | zpo     own             | BB
+# the product alone would overflow
+fma       e5m2      7B 40 FB    | eazpno  sat,non,prop,t3 | 7B
+fma       e5m2      7B 40 FC    | eazpno  non,prop,t3     | FC
+fma       e5m2      7B 40 FC    | eazpno  sat             | FB
+fma       e5m2      7B 7B 7B    | eap     non             | 7C
+# signs of zero
+fma       e5m2      3C 3C BC    | eazpo   own             | 00
+fma       e5m2      3C 3C BC    | n       own             | 80
+fma       e5m2      3C BC 3C    | eazpo   own             | 00
+fma       e5m2      3C BC 3C    | n       own             | 80
+fma       e5m2      00 BC 80    | eazpno  own             | 80
+fma       e5m2      00 BC 00    | eazpo   own             | 00
+fma       e5m2      00 BC 00    | n       own             | 80
+fma       e5m2      80 BC 80    | eazpo   own             | 00
+fma       e5m2      80 BC 80    | n       own             | 80
+fma       e5m2      80 BC 00    | eazpno  own             | 00
+fma       e4m3fnuz  40 40 C0    | eazpno  own             | 00
+fma       e4m3fnuz  00 C0 00    | eazpno  own             | 00
+fma       int8      03 05 F1    | eazpno  own             | 00
+# Inf and NaN
+fma       e5m2      00 7C 3C    | eazpno  sat,non,prop,t3 | 7F
+fma       e5m2      FC 80 7F    | eazpno  own             | 7F
+fma       e5m2      7C 3C FC    | eazpno  own             | 7F
+fma       e5m2      7C BC 7C    | eazpno  own             | 7F
+fma       e5m2      7C 3C 7C    | eazpno  non             | 7C
+fma       e5m2      7C BC FB    | eazpno  non             | FC
+fma       e5m2      3C 3C 7C    | eazpno  sat             | 7B
+fma       e5m2      3C 3C FF    | eazpno  own             | 7F
+fma       e5m2      7D 00 7C    | eazpno  own             | 7F
+fma       e4m3fnuz  40 80 40    | eazpno  own             | 80
+fma       binary8p3se 00 7F 40  | eazpno  own             | 80
+fma       e2m1      7 7 F       | eazpno  own             | 7
+fma       int8      80 80 80    | eazpno  own             | 7F
+fma       mxint8    03 20 00    | eap     own             | 02
+fma       mxint8    03 20 00    | zno     own             | 01
+fma       e8m0      7F 7F 7F    | eazpno  own             | 80
+# (1 + 2^-12)^2 = 1 + 2^-11 + 2^-24: exact less 1 + 2^-11, and a tie that 2^-80 breaks (float64 loses it)
+fma       fp32      3F800800 3F800800 BF801000 | eazpno own | 33800000
+fma       fp32      3F800800 3F800800 00000000 | ezn   own  | 3F801000
+fma       fp32      3F800800 3F800800 17800000 | eapo  own  | 3F801001
+fma       fp32      3F800800 3F800800 17800000 | zn    own  | 3F801000
+fma       fp32      3F800800 3F800800 97800000 | eazn  own  | 3F801000
+fma       fp32      3F800800 3F800800 97800000 | po    own  | 3F801001
+"""
+
+# flush_input makes zeros of subnormal operands, flush_output of a subnormal result, after rounding.
+FLUSHED = """
+add       e5m2      01 01       | eazpno  own             | 02    | subnormals=keep
+add       e5m2      01 01       | eazpno  own             | 00    | subnormals=flush_input
+add       e5m2      01 01       | eazpno  own             | 00    | subnormals=flush_output
+add       e5m2      81 81       | eazpno  own             | 80    | subnormals=flush_input
+add       e5m2      81 81       | eazpno  own             | 80    | subnormals=flush_output
+add       e5m2      81 02       | eazpo   own             | 00    | subnormals=flush_input
+add       e5m2      81 02       | n       own             | 80    | subnormals=flush_input
+add       e5m2      03 04       | eazpno  own             | 07    | subnormals=keep
+add       e5m2      03 04       | eazpno  own             | 04    | subnormals=flush_input
+add       e5m2      03 04       | eazpno  own             | 07    | subnormals=flush_output
+subtract  e5m2      04 05       | eazpno  own             | 80    | subnormals=flush_output
+multiply  e5m2      03 40       | eazpno  own             | 06    | subnormals=flush_output
+multiply  e5m2      03 C0       | eazpno  own             | 80    | subnormals=flush_input
+multiply  e5m2      7C 01       | eazpno  non             | 7F    | subnormals=flush_input
+multiply  e5m2      7C 01       | eazpno  non             | 7C    | subnormals=flush_output
+divide    e5m2      3C 03       | eazno   non             | 75    | subnormals=keep
+divide    e5m2      3C 03       | eazpno  non             | 7C    | subnormals=flush_input
+divide    e5m2      01 03       | eazpno  own             | 7F    | subnormals=flush_input
+multiply  e4m3      01 4F       | eap     own             | 08    | subnormals=flush_output
+multiply  e4m3      01 4F       | zno     own             | 00    | subnormals=flush_output
+multiply  e4m3      81 4F       | zpo     own             | 80    | subnormals=flush_output
+add       e4m3fnuz  81 81       | eazpno  own             | 00    | subnormals=flush_output
+add       e2m1      1 1         | eazpno  own             | 2     | subnormals=flush_output
+add       e2m1      1 1         | eazpno  own             | 0     | subnormals=flush_input
+add       uf11      001 001     | eazpno  own             | 000   | subnormals=flush_output
+fma       e5m2      3C 01 3C    | p       own             | 3D    | subnormals=keep
+fma       e5m2      3C 01 3C    | p       own             | 3C    | subnormals=flush_input
+fma       e5m2      3C 3C BD    | eazpno  own             | B4    | subnormals=flush_output
+# no subnormals in the format
+add       int8      01 01       | eazpno  own             | 02    | subnormals=flush_input
+add       int8      01 01       | eazpno  own             | 02    | subnormals=flush_output
+add       e8m0      00 00       | eazpno  own             | 01    | subnormals=flush_input
+add       e8m0      00 00       | eazpno  own             | 01    | subnormals=flush_output
+"""
+
+SECTIONS: dict[str, str] = {
+    "zero sums": ZERO_SUMS,
+    "overflowing sums": OVERFLOWING_SUMS,
+    "inf sums": INF_SUMS,
+    "zero products": ZERO_PRODUCTS,
+    "underflow": UNDERFLOW,
+    "inf products": INF_PRODUCTS,
+    "by zero": BY_ZERO,
+    "invalid quotients": INVALID_QUOTIENTS,
+    "nan operands": NAN_OPERANDS,
+    "below zero": BELOW_ZERO,
+    "rounded": ROUNDED,
+    "fma": FMA,
+    "flushed": FLUSHED,
+}
+
+# 5.11: 0 less, 1 equal, 2 greater, 3 unordered.  Format, operands, verdict.
+COMPARED = """
+e5m2        00 80   1
+e5m2        80 00   1
+e5m2        3C 40   0
+e5m2        40 3C   2
+e5m2        BC C0   2
+e5m2        C0 BC   0
+e5m2        BC 3C   0
+e5m2        3C 3C   1
+e5m2        BC BC   1
+e5m2        81 80   0
+e5m2        81 01   0
+e5m2        01 80   2
+e5m2        7C 7B   2
+e5m2        FC FB   0
+e5m2        FC 7C   0
+e5m2        FC 00   0
+e5m2        7C 7C   1
+e5m2        FC FC   1
+e5m2        7D 7D   3
+e5m2        7F 00   3
+e5m2        00 FF   3
+e5m2        7C 7E   3
+e4m3        7E FE   2
+e4m3        FF FF   3
+e4m3fnuz    80 00   3
+e4m3fnuz    00 00   1
+e4m3fnuz    FF 7F   0
+e8m0        00 01   0
+e8m0        FF FF   3
+ue4m3       7F 7E   3
+uf11        7C0 7BF 2
+int8        80 7F   0
+int8        FF 00   0
+int8        80 80   1
+uint8       80 7F   2
+nf4         0 F     0
+nf4         7 7     1
+nf4         8 7     2
+fp4_bnb     0 8     1
+fp4_bnb     3 2     2
+fp4_bnb     B 2     0
+binary8p3se FF 00   0
+binary8p3se FF 80   3
+fp32        80000000 00000000 1
+fp32        00000001 80000000 2
+fp32        7F800000 7F7FFFFF 2
+fp32        7FC00000 7FC00000 3
 """
