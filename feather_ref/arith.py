@@ -102,9 +102,7 @@ def compare(a: ArrayLike, b: ArrayLike, fmt: str | Format) -> NDArray[np.uint8]:
     return out
 
 
-def encode_quotient(
-    num: object, den: object, fmt: str | Format, **policies: Unpack[Policies]
-) -> Array:
+def encode_quotient(num: object, den: object, fmt: str | Format, **policies: Unpack[Policies]) -> Array:
     """The codes of num / den: divided exactly, rounded once.
 
     num: an array of float16, float32, float64 or an integer of up to 32 bits.  den: float16 or
@@ -117,7 +115,7 @@ def encode_quotient(
     """
     x, y = as_array(num), as_array(den)
     rows = (_source(x, "num", 53), _source(y, "den", 32))
-    return _run(_divide, (bits_of(x), bits_of(y)), rows, get_format(fmt), policies)
+    return _run(_divide, (bits_of(x), bits_of(y)), rows, get_format(fmt), policies, name="x")
 
 
 def _source(x: Array, name: str, precision: int) -> Format:
@@ -150,7 +148,15 @@ def _apply(op: Op, named: dict[str, ArrayLike], fmt: str | Format, policies: Pol
     return _run(op, operands, [row] * len(operands), row, policies)
 
 
-def _run(op: Op, arrays: Sequence[Array], rows: Sequence[Format], fmt: Format, policies: Policies) -> Array:
+def _run(
+    op: Op,
+    arrays: Sequence[Array],
+    rows: Sequence[Format],
+    fmt: Format,
+    policies: Policies,
+    name: str = "the result",
+) -> Array:
+    """Sweep the operands; name: what an error calls the element."""
     policy = resolve(fmt, **policies)
     if policy.rounding in STOCHASTIC:
         raise ValueError(f"rounding={policy.rounding!r}: arithmetic on codes is deterministic")
@@ -160,7 +166,7 @@ def _run(op: Op, arrays: Sequence[Array], rows: Sequence[Format], fmt: Format, p
     def work(start: int, *chunks: Array) -> None:
         parts = [_take(chunk, row, policy) for chunk, row in zip(chunks[:-1], rows, strict=True)]
         result = op(*parts, policy.rounding)
-        refuse_parts(result, policy, "the result", start, shape)
+        refuse_parts(result, policy, name, start, shape)
         chunks[-1][...] = merge(result, policy)
 
     sweep(arrays, out, work)

@@ -21,7 +21,6 @@ CUDA's cuda_fp4.h; "big" reads as the words are printed.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
@@ -30,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from feather_ref._checks import check_range
 from feather_ref._sweep import Array, place, spell
-from feather_ref.formats import Format
+from feather_ref.formats import Format, check_int
 
 Order = Literal["little", "big"]
 Words = NDArray[np.uint32]
@@ -178,7 +177,7 @@ def pack_codes(codes: ArrayLike, width: int, order: Order = "little") -> Words:
 
     Raises TypeError for codes that are not integers, ValueError for one that does not fit.
     """
-    width, order = _check_width(width), check_order(order)
+    width, order = check_int("width", width, 1, 32), check_order(order)
     array = np.asarray(codes)
     if array.size == 0 and not isinstance(codes, np.ndarray):
         array = array.astype(np.uint8)  # an empty list has dtype float64
@@ -206,7 +205,7 @@ def unpack_codes(
 
     Raises TypeError for words that are not uint32, ValueError for n out of range or a bit past n.
     """
-    width, order = _check_width(width), check_order(order)
+    width, order = check_int("width", width, 1, 32), check_order(order)
     if isinstance(words, Packed):
         if width != words.fmt.storage_bits:
             raise ValueError(f"width={width}: the PackedTensor has lanes of {words.fmt.storage_bits} bits")
@@ -223,14 +222,6 @@ def unpack_codes(
     for rows, columns in _chunks(math.prod(lead), n):
         _unpack_chunk(_block(source, rows, _word_slice(columns, width)), target[rows, columns], width, plan)
     return codes
-
-
-def _check_width(width: int) -> int:
-    if isinstance(width, bool) or not hasattr(width, "__index__"):
-        raise TypeError(f"width must be an int, got {type(width).__name__}")
-    if not 1 <= operator.index(width) <= 32:
-        raise ValueError(f"width must be 1..32, got {width}")
-    return operator.index(width)
 
 
 def check_order(order: Order) -> Order:
@@ -251,13 +242,7 @@ def check_words(words: ArrayLike) -> Words:
 
 
 def _check_n(n: int | None, lanes: int) -> int:
-    if n is None:
-        return lanes
-    if isinstance(n, bool) or not hasattr(n, "__index__"):
-        raise TypeError(f"n must be an int or None, got {type(n).__name__}")
-    if not 0 <= operator.index(n) <= lanes:
-        raise ValueError(f"n={n}: a row of these words holds 0..{lanes} whole lanes")
-    return operator.index(n)
+    return lanes if n is None else check_int("n", n, 0, lanes)
 
 
 def check_packed(packed: Packed, n: int | None, order: Order) -> tuple[int, Order]:

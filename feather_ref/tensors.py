@@ -105,7 +105,7 @@ class PackedTensor:
 
 
 def pack_tensor(
-    w: object,
+    x: object,
     fmt: str | Format,
     scale: Scale | None = None,
     scale_rule: ScaleRule = "amax",
@@ -114,9 +114,9 @@ def pack_tensor(
 ) -> PackedTensor:
     """Scale, encode and pack a tensor.
 
-    w: (..., n) numbers; with a scale, floats up to float64, bool, or integers up to 2**53.
+    x: (..., n) numbers; with a scale, floats up to float64, bool, or integers up to 2**53.
     scale: None, "row" (one for the last axis) or "tensor".  scale_rule: "amax" or "pow2", see
-    above.  policies: as for `encode`, without stochastic rounding; NaN and Inf in w go by them and
+    above.  policies: as for `encode`, without stochastic rounding; NaN and Inf in x go by them and
     leave the scale alone.
 
     >>> packed = pack_tensor([[1.0, -2.0], [0.0, 0.0]], "e2m1", scale="row", scale_rule="pow2")
@@ -128,17 +128,17 @@ def pack_tensor(
     row = check_lane(fmt)
     check_order(order)
     _check_name("scale_rule", scale_rule, SCALE_RULES)
-    x = as_array(w)
+    array = as_array(x)
     if scale is None:
         if scale_rule != "amax":
             raise ValueError(f"scale_rule={scale_rule!r} has no scale to make; scale is None")
-        codes = encode(x, row, out=None, report=False, random_bits=None, n_bits=None, **policies)
-        return PackedTensor(codes_to_words(codes, row, order), None, x.shape, row, order)
+        codes = encode(array, row, out=None, report=False, random_bits=None, n_bits=None, **policies)
+        return PackedTensor(codes_to_words(codes, row, order), None, array.shape, row, order)
     _check_name("scale", scale, SCALES)
-    x = _as_float(x)
-    factor = _scale(_amax(x, scale), row, scale_rule)
-    codes = encode_quotient(np.atleast_1d(x), factor, row, **policies)
-    return PackedTensor(codes_to_words(codes, row, order), factor, x.shape, row, order)
+    array = _as_float(array)
+    factor = _scale(_amax(array, scale), row, scale_rule)
+    codes = encode_quotient(np.atleast_1d(array), factor, row, **policies)
+    return PackedTensor(codes_to_words(codes, row, order), factor, array.shape, row, order)
 
 
 # --- the scale --------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def _as_float(x: Array) -> Array:
     """x as a float array that NumPy can compare, with the same values."""
     row = row_of(x.dtype)
     if row is None:
-        raise TypeError(f"w: dtype {x.dtype} is wider than float64, which has no scale")
+        raise TypeError(f"x: dtype {x.dtype} is wider than float64, which has no scale")
     if x.dtype.kind == "f":
         return x
     if row.kind == "float":  # of ml_dtypes
@@ -157,7 +157,7 @@ def _as_float(x: Array) -> Array:
         beyond = (x > 1 << 53) | (x < -(1 << 53)) if row.signed else x > 1 << 53
         if beyond.any():
             index = place(int(np.argmax(beyond)), x.shape)
-            raise ValueError(f"{spell('w', index)} = {x[index]} is not exact in float64, and so has no scale")
+            raise ValueError(f"{spell('x', index)} = {x[index]} is not exact in float64, and so has no scale")
     return x.astype(np.float64)
 
 

@@ -6,6 +6,7 @@ narrower source takes those of them that are exact in it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import lru_cache
@@ -46,7 +47,7 @@ def without_nan(row: Format) -> dict[str, str]:
 def _wide_codes(row: Format, sample: int) -> list[int]:
     """Magnitudes around every power of two, two on each side, around the ends, and a fixed sample."""
     top = row.max_magnitude
-    powers = range(0, top + 2, 1 << row.mantissa_bits)
+    powers = range(0, top + 2, max(1 << row.mantissa_bits, top >> 9))  # with no mantissa bit, every code is one
     firsts = [1 << k for k in range(row.mantissa_bits)]  # the powers among the subnormals
     near = {c + d for c in (*powers, *firsts, top) for d in range(-2, 3)}
     seeded = np.random.default_rng(row.bits).integers(0, top + 1, sample).tolist()
@@ -57,7 +58,7 @@ def magnitudes(row: Format, sample: int = WIDE_SAMPLE) -> list[Fraction]:
     """Values and midpoints, positive and exact, and what lies beyond both ends of the row."""
     if row.kind == "table":
         values = sorted({Fraction(v) for v in row.values})
-        middles = [(a + b) / 2 for a, b in zip(values, values[1:], strict=False)]
+        middles = [(a + b) / 2 for a, b in itertools.pairwise(values)]
         return sorted({abs(v) for v in (*values, *middles, max(map(abs, values)) * 3 / 2)})
     codes = range(row.max_magnitude + 1) if row.bits <= 8 else _wide_codes(row, sample)
     codes = [*codes, row.max_magnitude + 1, row.max_magnitude + 2]  # as if the exponent went on

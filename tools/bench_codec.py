@@ -11,7 +11,7 @@ Source: design of this project.
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import json
 import platform
 import sys
@@ -19,6 +19,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -102,18 +103,13 @@ def cases(n: int) -> Iterator[Case]:
                 z = y.astype(source)
                 dtype = peer_dtype(fmt)
                 name = "numpy" if fmt == "fp16" else "ml_dtypes"
-                yield Case(
-                    "encode", fmt, data, source, name,
-                    lambda z=z, fmt=fmt: fr.encode(z, fmt), lambda z=z, d=dtype: z.astype(d), n,
-                )  # fmt: skip
+                yield Case("encode", fmt, data, source, name, partial(fr.encode, z, fmt), partial(z.astype, dtype), n)
     for fmt in (*NARROW, "fp16"):
         row = fr.get_format(fmt)
         codes = np.random.default_rng(2).integers(0, 1 << row.bits, n, dtype=fr.code_dtype(fmt))
         typed = codes.view(peer_dtype(fmt))
-        yield Case(
-            "decode", fmt, "codes", "", "numpy" if fmt == "fp16" else "ml_dtypes",
-            lambda c=codes, fmt=fmt: fr.decode(c, fmt), lambda t=typed: t.astype(np.float32), n,
-        )  # fmt: skip
+        name = "numpy" if fmt == "fp16" else "ml_dtypes"
+        yield Case("decode", fmt, "codes", "", name, partial(fr.decode, codes, fmt), partial(typed.astype, "f4"), n)
     yield from optional_cases(n)
 
 
@@ -124,21 +120,19 @@ def optional_cases(n: int) -> Iterator[Case]:
         torch.set_num_threads(1)
         x = inputs(n)["normal"]
         for fmt, name in TORCH.items():
-            tensor, dtype = torch.from_numpy(x), getattr(torch, name)
-            yield Case(
-                "encode", fmt, "normal", "float32", "torch",
-                lambda fmt=fmt: fr.encode(x, fmt), lambda t=tensor, d=dtype: t.to(d), n,
-            )  # fmt: skip
+            theirs = partial(torch.from_numpy(x).to, getattr(torch, name))
+            yield Case("encode", fmt, "normal", "float32", "torch", partial(fr.encode, x, fmt), theirs, n)
     if importlib.util.find_spec("gfloat"):
         gfloat, formats = importlib.import_module("gfloat"), importlib.import_module("gfloat.formats")
         few = inputs(n // 64)["normal"]  # it is some hundred times slower
         for fmt, name in GFLOAT.items():
-            info = getattr(formats, name)
+            theirs = partial(gfloat_encode, gfloat, getattr(formats, name), few)
+            yield Case("encode", fmt, "normal", "float32", "gfloat", partial(fr.encode, few, fmt), theirs, few.size)
 
-            def theirs(info: Any = info) -> Any:
-                return gfloat.encode_ndarray(info, gfloat.round_ndarray(info, few.astype(np.float64), sat=True))
 
-            yield Case("encode", fmt, "normal", "float32", "gfloat", lambda fmt=fmt: fr.encode(few, fmt), theirs, few.size)
+def gfloat_encode(gfloat: Any, info: Any, x: Array) -> Any:
+    """Round, then look the codes up."""
+    return gfloat.encode_ndarray(info, gfloat.round_ndarray(info, x.astype(np.float64), sat=True))
 
 
 def check(case: Case) -> None:
@@ -179,20 +173,21 @@ def extra_memory(n: int) -> dict[str, int]:
     """Peak bytes beyond input and output, by what was done."""
     x = inputs(n)["normal"]
     codes = fr.encode(x, "e4m3")
-    jobs = {
-        "encode float32": lambda: fr.encode(x, "e4m3", out=codes),
-        "encode every second": lambda: fr.encode(x[::2], "e4m3", out=codes[::2]),
-        "encode fp16": lambda: fr.encode(x, "fp16"),
-        "decode": lambda: fr.decode(codes, "e4m3"),
+    halves = fr.encode(x, "fp16")
+    values = fr.decode(codes, "e4m3")
+    jobs: dict[str, Callable[[], Array]] = {
+        "encode to e4m3": partial(fr.encode, x, "e4m3", out=codes),
+        "every second element": partial(fr.encode, x[::2], "e4m3", out=codes[::2]),
+        "encode to fp16": partial(fr.encode, x, "fp16", out=halves),
+        "decode": partial(fr.decode, codes, "e4m3", out=values),
     }
     found = {}
     for name, job in jobs.items():
         job()
         tracemalloc.start()
-        result = job()
-        peak = tracemalloc.get_traced_memory()[1]
+        job()
+        found[name] = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        found[name] = peak - (0 if result is codes or result.base is codes else result.nbytes)
     return found
 
 

@@ -22,14 +22,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 import numpy as np
 from rich.progress import track
 
 from feather_ref import codec, golden, oracle
-from feather_ref.formats import FORMATS, Format, get_format
+from feather_ref.formats import FORMATS, Format, Overflow, get_format
 
 ROOT = Path(__file__).parent.parent / "data" / "golden"
 VERSION = "0.1.0"
@@ -227,7 +227,8 @@ def prove(vector: Vector) -> int:
     for start in track(range(0, 1 << 32, step), description=vector.id, transient=True):
         x = np.arange(start, start + step, dtype=np.uint64)
         line = np.searchsorted(runs.hi, x)
-        got = codec.encode(x.astype(np.uint32).view(np.float32), vector.row, overflow=golden.TOKENS[vector.overflow])
+        overflow = cast(Overflow, golden.TOKENS[vector.overflow])
+        got = codec.encode(x.astype(np.uint32).view(np.float32), vector.row, overflow=overflow)
         good = (got == runs.z[line]) | ((runs.j[line] == 2) & any_nan[got])
         wrong += int(np.count_nonzero(~good))
     return wrong

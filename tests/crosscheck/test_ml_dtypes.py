@@ -13,10 +13,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from crosscheck.edges import Steps, decide
 from numpy.typing import NDArray
 
 import feather_ref as fr
+from crosscheck.edges import Steps, decide
 from feather_ref import oracle
 
 Array = NDArray[Any]

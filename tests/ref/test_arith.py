@@ -13,15 +13,15 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-import arith_table as table
 import numpy as np
 import pytest
-from helpers import ROUNDINGS, Array, assert_bits, storage, without_nan
-from overflow_table import ROUNDING_LETTERS
 
+import arith_table as table
 import feather_ref as fr
 from feather_ref import oracle
 from feather_ref.formats import FORMATS, Format, get_format, minifloat
+from helpers import ROUNDINGS, Array, assert_bits, storage, without_nan
+from overflow_table import ROUNDING_LETTERS
 
 BINARY = ("add", "subtract", "multiply", "divide")
 NUMPY: dict[str, Callable[..., Any]] = {
@@ -121,6 +121,12 @@ class Judge:
         return np.where(np.isnan(x), self.nan, codes).astype(self.dtype)
 
 
+@lru_cache(maxsize=8)
+def judge_of(row: Format, policies: tuple[tuple[str, Any], ...]) -> Judge:
+    """The judge, made once for all operations."""
+    return Judge(row, **dict(policies))
+
+
 @lru_cache(maxsize=64)
 def decoded(row: Format) -> list[oracle.Exact]:
     """The exact value of every code."""
@@ -161,7 +167,7 @@ MORE_PAIRS = (
 
 
 def check_all_pairs(name: str, row: Format, **policies: Any) -> None:
-    judge = Judge(row, **policies)
+    judge = judge_of(row, tuple(policies.items()))
     values = np.array([as_float(x) for x in decoded(row)])
     rounding = policies.get("rounding", "nearest_even")
     exact = in_float64(name, values[:, None], values, rounding)
@@ -326,15 +332,259 @@ def test_fma_that_cancels(fmt: str) -> None:
 def test_fma_rounds_once_where_a_tie_is_broken_far_below(fmt: str, rounding: str) -> None:
     """A product that ends midway between two codes, and c far below: float64 would lose c and round twice."""
     row = get_format(fmt)
-    p = row.mantissa_bits + 1
-    rng = np.random.default_rng(SEED)
+    p, rng = row.mantissa_bits + 1, np.random.default_rng(SEED)
+    one = row.bias << row.mantissa_bits
     triples = []
     while len(triples) < 60:
-        x, y = (int(v) for v in rng.integers(1 << (p - 1), 1 << p, 2))
-        below = (x * y).bit_length() - p
-        y -= next((d for d in range(y) if x * (y - d) % (1 << below) == 1 << (below - 1)), 0)
-        if y >= 1 << (p - 1) and (x * y).bit_length() - p == below:
-            one = row.bias << row.mantissa_bits
-            a, b = one | (x & row.mantissa_mask), one | (y & row.mantissa_mask)
+        # odd factors of p - s and s + 1 bits, or one less: the product ends s + t bits above its last place
+        s = int(rng.integers(1, p - 1))
+        t = p - 1 - s - int(rng.integers(0, 2))
+        x, y = (int(rng.integers(1 << (p - k - 1), 1 << (p - k)) | 1) << k for k in (s, t))
+        if (x * y).bit_length() - p == s + t + 1:  # so that the last one is the bit below the last place
+            a, b = (one | (v & row.mantissa_mask) for v in (x, y))
             triples += [(a, b, 1), (a, b, 1 | row.sign_mask), (a | row.sign_mask, b, 1)]
     check("fma", list(np.array(triples, storage(row)).T), row, rounding=rounding)
+
+
+def numpy_codes(result: Array, row: Format) -> Array:
+    """The bits of a NumPy result, every NaN the canonical one."""
+    return np.where(np.isnan(result), row.canonical_nan, result.view(storage(row))).astype(storage(row))
+
+
+@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize(("fmt", "dtype"), [("fp16", np.float16), ("fp32", np.float32)])
+def test_against_the_processor(fmt: str, dtype: type, name: str) -> None:
+    """NumPy's own float16 (through float32, whose 24 bits are at least 2 * 11 + 2) and float32 round correctly."""
+    row = get_format(fmt)
+    a, b = sample(row, 20_000, 2)
+    with np.errstate(all="ignore"):
+        want = NUMPY[name](a.view(dtype), b.view(dtype))
+    assert_bits(getattr(fr, name)(a, b, row), numpy_codes(want, row), a, row)
+
+
+# --- exact quotients ------------------------------------------------------------------------------
+
+
+def quotient(x: Any, y: Any, fmt: str, **policies: Any) -> int:
+    """num / den as a Fraction, then one encode; the special cases by hand (IEEE 754, 7.2 and 7.3)."""
+    a, b = oracle.exact(x), oracle.exact(y)
+    negative = a.negative != b.negative
+    zero_a, zero_b = (v.kind == "finite" and v.magnitude == 0 for v in (a, b))
+    if "nan" in (a.kind, b.kind) or (a.kind == b.kind == "inf") or (zero_a and zero_b):
+        return oracle.encode(oracle.Exact("nan", False, Fraction(0)), fmt, **policies)
+    if a.kind == "inf" or zero_b:
+        return oracle.encode(oracle.Exact("inf", negative, Fraction(0)), fmt, **policies)
+    size = Fraction(0) if b.kind == "inf" else a.magnitude / b.magnitude
+    return oracle.encode(oracle.Exact("finite", negative, size), fmt, **policies)
+
+
+def numbers(dtype: str, count: int, seed: int) -> Array:
+    """Random bit patterns (so Inf, NaN, subnormals too) and numbers near 1."""
+    rng = np.random.default_rng([SEED, seed])
+    width = np.dtype(dtype).itemsize
+    patterns = rng.integers(0, 256, count * width, np.uint8).view(dtype)
+    if np.dtype(dtype).kind != "f":
+        return patterns
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -3.0], dtype)
+    near = rng.normal(size=count).astype(dtype)
+    return np.choose(rng.integers(0, 3, count), [patterns, near, rng.choice(special, count)])
+
+
+@pytest.mark.parametrize("fmt", ["e4m3", "e2m1", "fp16", "fp32", "int8", "ue4m3"])
+@pytest.mark.parametrize("den", ["<f2", "<f4"])
+@pytest.mark.parametrize("num", ["<f2", "<f4", "<f8", ">f8", "i1", "<u2", "<i4", "<u4"])
+def test_encode_quotient(num: str, den: str, fmt: str) -> None:
+    x, y = numbers(num, 60, 1), numbers(den, 60, 2)
+    policies = without_nan(get_format(fmt))
+    want = np.array([quotient(a, b, fmt, **policies) for a, b in zip(x, y, strict=True)], storage(get_format(fmt)))
+    assert_bits(fr.encode_quotient(x, y, fmt, **policies), want, x, fmt)
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+def test_encode_quotient_under_every_rounding(rounding: str) -> None:
+    x, y = numbers("<f4", 200, 3), numbers("<f4", 200, 4)
+    for policies in ({"overflow": "nonsaturating"}, {"subnormals": "flush_output"}):
+        want = [quotient(a, b, "e5m2", rounding=rounding, **policies) for a, b in zip(x, y, strict=True)]
+        assert_bits(fr.encode_quotient(x, y, "e5m2", rounding=rounding, **policies), np.array(want, np.uint8), x)
+
+
+def test_encode_quotient_flushes_its_inputs_as_what_they_are() -> None:
+    """A float32 subnormal is one, the same number in float64 is not."""
+    tiny = np.float32(2.0**-140)
+    assert fr.encode_quotient(tiny, tiny, "fp32", subnormals="flush_input") == 0x7FC00000  # 0 / 0
+    assert fr.encode_quotient(np.float64(tiny), np.float32(1), "fp32", subnormals="flush_input") == 1 << 9
+    assert fr.encode_quotient(np.float32(1), tiny, "fp32", subnormals="flush_input") == 0x7F800000
+
+
+def test_encode_quotient_is_not_the_code_of_a_rounded_quotient() -> None:
+    """x / s a little above the tie 17/16 of e4m3: float32 divides onto the tie, which goes to the even 1."""
+    s = np.float32(1.5)
+    ties = {}
+    for k in range(1, 4000):  # denominators in [1.5, 1.5 + 4000 / 2**23)
+        s = np.nextafter(s, np.float32(2))
+        x = np.nextafter(np.float32(1.0625 * float(s)), np.float32(2))
+        if Fraction(float(x)) / Fraction(float(s)) > Fraction(17, 16) and x / s == np.float32(1.0625):
+            ties[k] = (x, s)
+    assert len(ties) > 10
+    x, s = (np.array(v, np.float32) for v in zip(*ties.values(), strict=True))
+    assert (fr.encode(x / s, "e4m3") == 0x38).all()
+    assert (fr.encode_quotient(x, s, "e4m3") == 0x39).all()
+
+
+@pytest.mark.parametrize(
+    ("num", "den", "name", "dtype"),
+    [
+        (np.int64([1]), np.float32([1]), "num", "int64"),
+        (np.longdouble([1]), np.float32([1]), "num", "longdouble"),
+        (np.float32([1]), np.float64([1]), "den", "float64"),
+        (np.float32([1]), np.int64([1]), "den", "int64"),
+    ],
+)
+def test_encode_quotient_refuses_what_would_round_twice(num: Array, den: Array, name: str, dtype: str) -> None:
+    dtype = str(np.dtype(dtype))  # longdouble is float128 here, or float64 on other machines
+    if dtype == "float64" and name == "num":
+        pytest.skip("long double is double here")
+    with pytest.raises(TypeError, match=rf"{name}: dtype {dtype}"):
+        fr.encode_quotient(num, den, "e4m3")
+
+
+@pytest.mark.parametrize("bad", ["1", 1j, None, np.array(["a"])])
+def test_encode_quotient_refuses_what_is_no_number(bad: object) -> None:
+    with pytest.raises(TypeError):
+        fr.encode_quotient(bad, np.float32(1), "e4m3")
+
+
+def test_encode_quotient_broadcasts() -> None:
+    """A scale for each row."""
+    x = np.float32([[1, 2, 3], [4, 5, 6]])
+    scale = np.float32([[1], [2]])
+    got = fr.encode_quotient(x, scale, "e4m3")
+    assert_bits(got, np.uint8([[0x38, 0x40, 0x44], [0x40, 0x42, 0x44]]), x)  # 1 2 3, 2 2.5 3
+    assert fr.encode_quotient(x[:0], scale[:1], "e4m3").shape == (0, 3)
+    assert fr.encode_quotient(1.0, np.float32(4), "fp16") == 0x3400
+
+
+# --- shapes and refusals --------------------------------------------------------------------------
+
+
+def test_shapes_broadcast() -> None:
+    a = np.array([[0x38], [0x40], [0xC0]], np.uint8)  # 1, 2, -2
+    b = np.array([0x38, 0x40], np.uint8)  # 1, 2
+    assert_bits(fr.add(a, b, "e4m3"), np.uint8([[0x40, 0x44], [0x44, 0x48], [0xB8, 0x00]]), np.zeros((3, 2)))
+    assert_bits(fr.subtract(0x38, b, "e4m3"), np.uint8([0x00, 0xB8]), b)
+    assert_bits(fr.compare(a, b, "e4m3"), np.uint8([[1, 0], [2, 1], [0, 0]]), np.zeros((3, 2)))
+    assert fr.fma(a, b, 0x00, "e4m3").shape == (3, 2)
+    assert fr.fma(0x38, 0x38, np.zeros((2, 1, 4), int), "e4m3").shape == (2, 1, 4)
+
+
+def test_scalars_lists_and_empty_arrays() -> None:
+    assert fr.add(0x38, 0x38, "e4m3").shape == ()
+    assert fr.add([0x38], [0x38], "e4m3").tolist() == [0x40]
+    assert fr.multiply([], [], "e4m3").shape == (0,)
+    assert fr.compare(np.zeros((0, 3), np.uint8), 0, "e4m3").shape == (0, 3)
+    assert fr.add([0x3C00], [0x3C00], "fp16").dtype == np.uint16
+    assert fr.add([0x1FC00], [0x1FC00], "tf32").dtype == np.uint32
+
+
+def test_layouts_and_dtypes_of_codes() -> None:
+    """Strided, reversed, transposed, big-endian and wide integer codes are the same codes."""
+    row = get_format("fp16")
+    a, b = sample(row, 600, 2)
+    want = fr.add(a, b, row)
+    doubled = np.repeat(a, 2)[::2]
+    assert_bits(fr.add(doubled, b[::-1][::-1], row), want, a)
+    assert_bits(fr.add(a.astype(">u2"), b.astype(np.int64), row), want, a)
+    square = fr.add(a.reshape(20, 30).T, b.reshape(20, 30).T, row)
+    assert_bits(square, want.reshape(20, 30).T.copy(), square)
+    assert_bits(fr.add(a[:, None], b, row)[7], fr.add(a[7], b, row), b)
+
+
+def test_operands_are_not_written() -> None:
+    a, b = (np.arange(256, dtype=np.uint8) for _ in range(2))
+    a.flags.writeable = b.flags.writeable = False
+    fr.fma(a, b, a, "e4m3")
+    fr.subtract(a, a, "e5m2", subnormals="flush_input")
+    assert (a == np.arange(256)).all()
+
+
+@pytest.mark.parametrize("name", [*BINARY, "compare"])
+def test_shapes_that_do_not_fit(name: str) -> None:
+    with pytest.raises(ValueError, match=r"shapes do not broadcast: a \(2,\), b \(3,\)"):
+        getattr(fr, name)([1, 2], [1, 2, 3], "e4m3")
+    with pytest.raises(ValueError, match=r"a \(\), b \(2,\), c \(3,\)"):
+        fr.fma(1, [1, 2], [1, 2, 3], "e4m3")
+
+
+@pytest.mark.parametrize("name", [*BINARY, "compare"])
+def test_codes_out_of_range(name: str) -> None:
+    function = getattr(fr, name)
+    with pytest.raises(ValueError, match=r"b\[1, 0\] = 0x100 .*'e4m3'"):
+        function([[1], [2]], [[0], [256]], "e4m3")
+    with pytest.raises(ValueError, match=r"a\[1\] = -0x1 "):
+        function([0, -1], [0, 0], "e4m3")
+    with pytest.raises(TypeError, match="a must be integers, got dtype float64"):
+        function([1.0], [0], "e4m3")
+    with pytest.raises(ValueError, match=r"c = 0x10 .*'e2m1'"):
+        fr.fma(1, 1, 16, "e2m1")
+
+
+@pytest.mark.parametrize("mode", ["stochastic_a", "stochastic_b", "stochastic_c"])
+def test_stochastic_rounding_is_refused(mode: Any) -> None:
+    with pytest.raises(ValueError, match=f"rounding='{mode}': arithmetic on codes is deterministic"):
+        fr.add(0x38, 0x38, "e4m3", rounding=mode)
+    with pytest.raises(ValueError, match=f"rounding='{mode}'"):
+        fr.encode_quotient(1.0, np.float32(2), "e4m3", rounding=mode)
+
+
+def wide_row(kind: str, precision: int) -> Format:
+    if kind == "integer":
+        return Format("wide", precision, kind="integer")
+    return minifloat(6, precision - 1)
+
+
+@pytest.mark.parametrize("kind", ["integer", "float"])
+def test_more_than_24_bits_are_refused_and_24_are_not(kind: str) -> None:
+    with pytest.raises(ValueError, match="up to 24 significant bits"):
+        fr.add(0, 0, wide_row(kind, 25))
+    row = wide_row(kind, 24)
+    for name in BINARY:
+        check(name, sample(row, 200, 2), row, **without_nan(row))
+    check("fma", sample(row, 200, 3), row, **without_nan(row))
+
+
+@pytest.mark.parametrize("fmt", ["nf4", "fp4_bnb"])
+def test_tables_are_refused_but_for_compare(fmt: str) -> None:
+    for name in BINARY:
+        with pytest.raises(ValueError, match="arithmetic needs a float or integer format"):
+            getattr(fr, name)(0, 0, fmt)
+    codes = np.arange(16, dtype=np.uint8)
+    want = [[oracle.compare(a, b, fmt) for b in range(16)] for a in range(16)]
+    assert_bits(fr.compare(codes[:, None], codes, fmt), np.array(want, np.uint8), np.zeros((16, 16)))
+
+
+def test_an_error_in_the_result_names_its_place() -> None:
+    """Also beyond the first chunk, and before anything is written or returned."""
+    zeros = np.zeros((200, 300), np.uint8)
+    ones = np.full((200, 300), 0x2, np.uint8)
+    ones[199, 7] = 0
+    with pytest.raises(ValueError, match=r"the result\[199, 7\] is NaN, which is an error for 'e2m1'"):
+        fr.divide(zeros, ones, "e2m1")
+    with pytest.raises(ValueError, match=r"the result\[1\] is negative, which is an error for 'uint8'"):
+        fr.subtract([5, 5, 5], [5, 6, 7], "uint8", negative="error")
+    with pytest.raises(ValueError, match=r"is NaN, which is an error for 'int8'"):
+        fr.encode_quotient(0.0, np.float32(0), "int8")
+
+
+def test_policies_are_checked() -> None:
+    with pytest.raises(ValueError, match="overflow must be one of"):
+        fr.add(0, 0, "e4m3", overflow="wrap")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="neither Inf nor NaN"):
+        fr.multiply(0, 0, "e2m1", overflow="ocp_table3")
+    with pytest.raises(ValueError, match="unknown format"):
+        fr.compare(0, 0, "e9m9")
+
+
+def test_no_named_row_is_forgotten() -> None:
+    """Every row of FORMATS is computed with, or refused as a table, in this file."""
+    tried = {*ALL_PAIRS, *MORE_PAIRS, *EIGHT, *WIDE}
+    assert set(FORMATS) - tried == {"nf4", "fp4_bnb"}

@@ -263,14 +263,15 @@ def test_left_over_bits_of_whole_lanes_are_checked() -> None:
     assert unpack_codes(words, 6, strict=False).shape == (2, 5)
 
 
-def test_a_bit_far_past_n_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("column", [1, 63, 64, 65, 128, 299])
+def test_a_bit_far_past_n_is_found(column: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "CHUNK", 64)
     words = np.zeros((3, 4, 300), np.uint32)
-    words[2, 1, 299] = 0x80
-    for layout in (words, np.asfortranarray(words)):
-        with pytest.raises(ValueError, match=re.escape("words[2, 1, 299] = 0x00000080")):
-            unpack_codes(layout, 8, 0)
-        assert unpack_codes(layout, 8, 0, strict=False).shape == (3, 4, 0)
+    words[2, 1, column] = 0x80
+    for layout, n in ((words, 1), (np.asfortranarray(words), 1), (words, 0)):
+        with pytest.raises(ValueError, match=re.escape(f"words[2, 1, {column}] = 0x00000080")):
+            unpack_codes(layout, 8, n)
+        assert unpack_codes(layout, 8, n, strict=False).tolist() == [[[0] * n] * 4] * 3
 
 
 # --- refusals ---------------------------------------------------------------------------------
