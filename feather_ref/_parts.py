@@ -122,6 +122,7 @@ def merge(parts: Parts, policy: Policy, random: U64 | None = None, n_bits: int =
     magnitude = lower + goes_up(policy.rounding, (lower & 1) == 1, fraction, negative, random, n_bits)
     if not row.has_zero:  # zero and underflow are the least value
         magnitude = np.maximum(magnitude, 0)
+    rounded = magnitude
     if policy.subnormals == "flush_output" and row.has_subnormals:
         magnitude = np.where(magnitude < 1 << row.mantissa_bits, 0, magnitude)
     # 3. compare with the greatest value
@@ -131,7 +132,7 @@ def merge(parts: Parts, policy: Policy, random: U64 | None = None, n_bits: int =
     codes = _overlay(codes, parts.inf, negative, _ends(policy, infinite=True))
     # 4. negatives of unsigned rows, and NaN
     if not row.signed:
-        codes = _negatives(codes, magnitude, parts, negative, policy)
+        codes = _negatives(codes, rounded, parts, negative, policy)
     return _overlay(codes, parts.nan, parts.negative, _nans(policy))
 
 
@@ -172,10 +173,10 @@ def _with_sign(magnitude: I64, negative: Bools, row: Format) -> U64:
     return magnitude.astype(np.uint64) | np.where(signed_too, np.uint64(row.sign_mask), ZERO)
 
 
-def _negatives(codes: U64, magnitude: I64, parts: Parts, negative: Bools, policy: Policy) -> U64:
+def _negatives(codes: U64, rounded: I64, parts: Parts, negative: Bools, policy: Policy) -> U64:
     """What negative inputs of an unsigned row become; -0 is a zero, NaN is not negative."""
     if policy.negative_after_rounding:
-        return np.where(negative & ((magnitude != 0) | parts.inf), np.uint64(policy.nan_made(False)), codes)
+        return np.where(negative & ((rounded != 0) | parts.inf), np.uint64(policy.nan_made(False)), codes)
     if policy.negative in ("abs", "error"):
         return codes
     code = policy.nan_made(False) if policy.negative == "nan" else zero_code(policy.fmt)

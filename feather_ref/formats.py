@@ -308,7 +308,7 @@ def _check_float(row: Format, need: Callable[[bool, str], None]) -> None:
     total = row.signed + row.exponent_bits + row.mantissa_bits
     need(total == row.bits, f"sign, exponent and mantissa make {total} bits, not {row.bits}")
     need(row.nan != "ieee" or row.mantissa_bits > 0, "an IEEE NaN needs a mantissa bit")
-    need(row.inf != "ieee" or row.nan == "ieee", "an IEEE Inf needs IEEE NaNs above it")
+    need((row.inf == "ieee") == (row.nan == "ieee"), "IEEE Inf and IEEE NaN come together")
     need(row.nan != "negative_zero" or (row.signed and row.has_zero), "no -0 whose code NaN could take")
     need(abs(row.bias) <= 1 << MAX_EXPONENT_BITS, f"bias {row.bias} is out of range")
     need(row.max_magnitude > 0, "there is no finite value but the first")

@@ -73,7 +73,8 @@ def exact(x: Any) -> Exact:
     if isinstance(x, Exact):
         return x
     if not hasattr(x, "as_integer_ratio"):  # NumPy integers, bool and ml_dtypes scalars
-        if isinstance(x, complex) or not hasattr(x, "__float__"):
+        real = isinstance(x, numbers.Real) or not isinstance(x, numbers.Complex)
+        if not real or not hasattr(x, "__float__"):
             raise TypeError(f"x must be a real number, got {type(x).__name__}")
         x = operator.index(x) if isinstance(x, numbers.Integral) else float(x)
     try:

@@ -14,43 +14,22 @@ from typing import Any
 import gfloat
 import numpy as np
 import pytest
-from gfloat.formats import (
-    format_info_bfloat16,
-    format_info_binary16,
-    format_info_ocp_e2m1,
-    format_info_ocp_e2m3,
-    format_info_ocp_e3m2,
-    format_info_ocp_e4m3,
-    format_info_ocp_e5m2,
-    format_info_ocp_e8m0,
-    format_info_ocp_int8,
-    format_info_p3109,
-)
+from gfloat.formats import format_info_p3109
 from gfloat.types import Domain, RoundMode, Signedness
 from numpy.typing import NDArray
 
 import feather_ref as fr
 from crosscheck.edges import decide
+from crosscheck.peers import GFLOAT
 from feather_ref import oracle
 from feather_ref.formats import Format
 
 VERSION = f"gfloat {version('gfloat')}"
 NAN, INF = float("nan"), float("inf")
 
-PEERS: dict[str, Any] = {
-    "e4m3": format_info_ocp_e4m3,
-    "e5m2": format_info_ocp_e5m2,
-    "e3m2": format_info_ocp_e3m2,
-    "e2m3": format_info_ocp_e2m3,
-    "e2m1": format_info_ocp_e2m1,
-    "e8m0": format_info_ocp_e8m0,
-    "mxint8": format_info_ocp_int8,
-    "fp16": format_info_binary16,
-    "bf16": format_info_bfloat16,
-}
 P3109 = {row.name: row for row in fr.p3109_formats(range(3, 9))}
 TRIED = ("binary3", "binary4", "binary6p2", "binary8p1", "binary8p3", "binary8p4", "binary8p8")  # decode takes all
-ENCODED = [name for name in (*PEERS, *P3109) if name in PEERS or name.startswith(TRIED)]
+ENCODED = [name for name in (*GFLOAT, *P3109) if name in GFLOAT or name.startswith(TRIED)]
 
 MODES = {
     "nearest_even": RoundMode.TiesToEven,
@@ -68,8 +47,8 @@ STOCHASTIC = {
 
 def info(name: str) -> Any:
     """gfloat's description of one of our formats."""
-    if name in PEERS:
-        return PEERS[name]
+    if name in GFLOAT:
+        return GFLOAT[name]
     row = P3109[name]
     signedness = Signedness.Signed if row.signed else Signedness.Unsigned
     domain = Domain.Extended if row.has_inf else Domain.Finite
@@ -103,7 +82,7 @@ def same_codes(row: Format, ours: Any, codes: Any) -> bool:
 # --- decode -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*PEERS, *P3109])
+@pytest.mark.parametrize("name", [*GFLOAT, *P3109])
 def test_every_code_decodes_alike(name: str) -> None:
     codes = np.arange(1 << fr.get_format(name).bits)
     with np.errstate(all="ignore"):

@@ -31,21 +31,10 @@ from helpers import (
 
 NAMED = [row for row in FORMATS.values() if row.bits <= 8]
 DRAFT = [
-    "8p1se",
-    "8p3se",
-    "8p4sf",
-    "8p7se",
-    "8p1ue",
-    "8p4uf",
-    "8p8ue",
-    "7p2se",
-    "6p3uf",
-    "5p2se",
-    "4p2sf",
-    "3p1ue",
-    "3p2sf",
-]
+    "8p1se", "8p3se", "8p4sf", "8p7se", "8p1ue", "8p4uf", "8p8ue", "7p2se", "6p3uf", "5p2se", "4p2sf", "3p1ue", "3p2sf",
+]  # fmt: skip
 OWN = ["(3,4)", "(4,3,bias=11)", "(5,2)", "(2,5)", "(1,6)", "(4,0)", "(7,0,bias=-3)", "(3,2,nan=false)", "(1,1)"]
+OWN += ["(3,2,bias=-126)", "(3,2,bias=150)"]  # beyond both ends of float32
 CHOSEN = [*NAMED, *(get_format(f"binary{n}") for n in DRAFT), *(get_format(f"minifloat{n}") for n in OWN)]
 TINY_DRAFT = [row for row in p3109_formats(range(3, 5)) if row not in CHOSEN]
 ROWS = [*CHOSEN, *TINY_DRAFT]

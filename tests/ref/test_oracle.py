@@ -71,7 +71,7 @@ def test_exact_takes_ml_dtypes_scalars() -> None:
     assert oracle.exact(ml_dtypes.bfloat16(NAN)).kind == "nan"
 
 
-@pytest.mark.parametrize("x", ["1", b"1", 1j, None, [1.0]])
+@pytest.mark.parametrize("x", ["1", b"1", 1j, np.complex64(1), np.complex128(1), None, [1.0]])
 def test_exact_refuses(x: object) -> None:
     with pytest.raises(TypeError, match="x must be a real number"):
         oracle.exact(x)
@@ -217,6 +217,11 @@ def test_stochastic_rounding(d: float, a: int, b: int, c: int) -> None:
             policies = {"rounding": f"stochastic_{name}", "random": np.uint8(random), "n_bits": 2}
             assert oracle.encode(2 + d, "e2m1", **policies) == (5 if random >= least else 4)
             assert oracle.encode(-2 - d, "e2m1", **policies) == (0xD if random >= least else 0xC)
+
+
+def test_a_random_operand_of_numpy_does_not_wrap() -> None:
+    for name in "abc":
+        assert oracle.encode(2.5, "e2m1", rounding=f"stochastic_{name}", random=np.uint8(200), n_bits=np.uint8(8)) == 5  # type: ignore[arg-type]
 
 
 def test_stochastic_overflow_is_judged_on_the_result() -> None:
@@ -545,6 +550,14 @@ def test_runs_are_every_pattern_encoded(source: str, policies: dict[str, object]
         assert all(a[2] != b[2] for a, b in itertools.pairwise(runs))
 
 
+def test_runs_with_a_nan_code_that_a_value_has_too() -> None:
+    """The NaN of e4m3fnuz stands before its negatives, one of which has the same code."""
+    runs = oracle.runs("e4m3", "e4m3fnuz", nan=0x88)
+    assert [code for lo, hi, code in runs for _ in range(lo, hi + 1)] == [
+        oracle.encode(oracle.decode(p, "e4m3fnuz"), "e4m3", nan=0x88) for p in range(256)
+    ]
+
+
 def test_all_halves_into_e4m3_by_runs() -> None:
     for lo, hi, code in oracle.runs("e4m3", "fp16"):
         for bits in {lo, (lo + hi) // 2, hi}:
@@ -575,6 +588,7 @@ ARITHMETIC = [
     ("add", "int8", (0x80, 0xFF), 0x80, {}), ("add", "e8m0", (0x7F, 0x7F), 0x80, {}), ("add", "nf4", (0, 15), 7, {}),
     ("add", "e5m2", (0x01, 0x01), 0x00, {"subnormals": "flush_output"}),
     ("add", "e5m2", (0x03, 0x04), 0x04, {"subnormals": "flush_input"}),
+    ("subtract", "e5m2", (0x05, 0x04), 0x01, {"subnormals": "flush_input"}),  # the result is no input
     ("subtract", "e5m2", (0x3C, 0x40), 0xBC, {}), ("subtract", "e5m2", (0x00, 0x00), 0x00, {}),
     ("subtract", "e5m2", (0x00, 0x00), 0x80, DOWN), ("subtract", "e5m2", (0x80, 0x00), 0x80, {}),
     ("subtract", "e5m2", (0x7C, 0x7C), 0x7F, NONSAT), ("subtract", "e5m2", (0x7C, 0xFC), 0x7C, NONSAT),
