@@ -7,7 +7,7 @@
        | sign | exponent | first k mantissa bits, the last one sticky |      k = precision + 1
 
 3. A wide target by integer addition, where the result is normal: the carry walks into the
-   exponent.  Zero, Inf and NaN come from a list; subnormals and overflow go the slow way.
+   exponent.  Zero, Inf and NaN come from a list, subnormals from a shift; overflow goes the slow way.
 4. Everything else is the definition itself.
 
 The tables are made by running the definition.  Source: Boldo and Melquiond, 2008 (round to odd);
@@ -23,11 +23,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from feather_ref._bits import U64
+from feather_ref._bits import U64, ZERO, funnel
 from feather_ref._parts import flush_subnormals, merge, split
 from feather_ref._sweep import CHUNK
 from feather_ref.formats import Format
 from feather_ref.policy import Policy
+from feather_ref.rounding import goes_up
 
 MAX_INDEX_BITS = 20  # results of a byte: 1 MiB
 MAX_WIDE_INDEX_BITS = 17  # wider results, where addition is as fast
@@ -129,7 +130,7 @@ def _adds(src: Format, policy: Policy) -> bool:
     """Whether addition serves: a signed float source into a narrower float with zero and subnormals."""
     dst = policy.fmt
     floats = src.kind == dst.kind == "float" and src.bits in (32, 64) and src.signed
-    narrower = src.mantissa_bits > dst.mantissa_bits >= 1 and src.emin <= dst.emin
+    narrower = src.mantissa_bits > dst.mantissa_bits >= 1 and src.bias >= dst.bias
     return floats and narrower and dst.has_zero and policy.subnormals == "keep"
 
 
@@ -138,9 +139,10 @@ def _addition(src: Format, policy: Policy) -> Kernel:
     drop = src.mantissa_bits - dst.mantissa_bits
     rebias = src.bias - dst.bias << src.mantissa_bits
     # the source's magnitudes from the least normal (or zero, where both start alike) to the greatest value
-    low = 0 if src.emin == dst.emin else rebias + (1 << src.mantissa_bits)
+    low = 0 if rebias == 0 else rebias + (1 << src.mantissa_bits)
     high = min((dst.max_magnitude << drop) + rebias, src.max_magnitude)
-    abnormal = _abnormal(src, policy)
+    sign_rides = src.bits - dst.bits == drop  # the sign is dropped to its place together with the rest
+    abnormal = _abnormal(src, policy, low)
     words, flags = np.empty((3, CHUNK), f"u{src.bits // 8}"), np.empty(CHUNK, np.bool_)
 
     def run(bits: Codes, out: Codes) -> None:
@@ -149,19 +151,19 @@ def _addition(src: Format, policy: Policy) -> Kernel:
         outside = flags[: bits.size]
         # 1. which results are not normal: low <= magnitude <= high fails
         np.bitwise_and(bits, u(src.magnitude_mask), out=magnitude)
-        np.subtract(magnitude, u(low), out=spare)
-        np.greater(spare, u(high - low), out=outside)
+        np.greater(np.subtract(magnitude, u(low), out=spare) if low else magnitude, u(high - low), out=outside)
         # 2. add what makes the dropped bits carry, and drop them
         _carry(policy.rounding, bits, drop, rebias, carried)
-        carried += magnitude
+        carried += bits if sign_rides else magnitude
         carried >>= u(drop)
-        # 3. put the sign back
-        np.bitwise_and(bits, u(src.sign_mask), out=spare)
-        spare >>= u(src.bits - dst.bits)
-        carried |= spare
+        # 3. put the sign in its place
+        if not sign_rides:
+            np.bitwise_and(bits, u(src.sign_mask), out=spare)
+            spare >>= u(src.bits - dst.bits)
+            carried |= spare
         out[...] = carried
         if not dst.signed:
-            outside |= spare != 0
+            outside |= bits > u(src.magnitude_mask)
         if outside.any():
             where = np.flatnonzero(outside)
             out[where] = abnormal(bits[where])
@@ -186,20 +188,42 @@ def _carry(rounding: str, bits: Codes, drop: int, rebias: int, out: Codes) -> No
     out += u(((half - 1 if rounding == "nearest_even" else 0) - rebias) % (1 << width))
 
 
-def _abnormal(src: Format, policy: Policy) -> Callable[[Codes], Codes]:
-    """Zero, Inf and NaN, of which there may be many, from a list; the rest by the definition."""
-    signs = [0, src.sign_mask]
+def _abnormal(src: Format, policy: Policy, low: int) -> Callable[[Codes], Codes]:
+    """Zero, Inf and NaN from a list, results below the least normal by one shift, the rest by the definition."""
+    signs = (0, src.sign_mask)
     listed = np.array([[m | s for s in signs] for m in (0, src.exponent_mask, src.exponent_mask + 1)], np.uint64)
     known = convert_bits(listed, src, policy)
 
     def results(bits: Codes) -> Codes:
-        u = bits.dtype.type
-        magnitude = bits & u(src.magnitude_mask)
-        which = (magnitude > u(src.exponent_mask)).astype(np.intp) + (magnitude >= u(src.exponent_mask))
-        codes = known[which, (bits >> u(src.bits - 1)).astype(np.intp)]
-        other = np.flatnonzero((which == 0) & (magnitude != 0))
+        wide = bits.astype(np.uint64)
+        magnitude = wide & np.uint64(src.magnitude_mask)
+        negative = wide != magnitude
+        special = magnitude >= np.uint64(src.exponent_mask)
+        which = special.astype(np.intp) + (magnitude > np.uint64(src.exponent_mask))
+        codes = known[which, negative.astype(np.intp)]
+        small = (magnitude < np.uint64(low)) & (magnitude != ZERO)
+        if not policy.fmt.signed:
+            small &= ~negative
+        if small.any():
+            codes[small] = _small(magnitude[small], negative[small], src, policy)
+        other = np.flatnonzero(~special & ~small & (magnitude != ZERO))
         if other.size:
-            codes[other] = convert_bits(bits[other].astype(np.uint64), src, policy)
+            codes[other] = convert_bits(wide[other], src, policy)
         return codes
 
     return results
+
+
+def _small(magnitude: U64, negative: NDArray[np.bool_], src: Format, policy: Policy) -> U64:
+    """Source magnitudes below the target's least normal: shift the significand to the target's quantum."""
+    dst = policy.fmt
+    # 1. the significand and the exponent of its last place
+    field = magnitude >> np.uint64(src.mantissa_bits)
+    hidden = (field != ZERO).astype(np.uint64) << np.uint64(src.mantissa_bits)
+    place = np.maximum(field.astype(np.int64) - 1, 0) + src.quantum
+    # 2. whole quanta, rounded
+    whole, fraction = funnel(magnitude & np.uint64(src.mantissa_mask) | hidden, dst.quantum - place)
+    code = whole + goes_up(policy.rounding, (whole & np.uint64(1)) == 1, fraction, negative, None, 0)
+    # 3. the sign
+    signed = negative & (dst.has_signed_zero | (code != ZERO))
+    return code | np.where(signed, np.uint64(dst.sign_mask), ZERO)
