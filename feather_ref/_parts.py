@@ -65,7 +65,8 @@ def split(codes: U64, row: Format) -> Parts:
     negative = (codes & np.uint64(row.sign_mask)) != ZERO
     none = np.zeros(codes.shape, np.bool_)
     if row.kind == "integer":
-        magnitude = np.where(negative, np.uint64(row.code_mask) & (~codes + np.uint64(1)), codes)
+        mask = np.uint64(row.code_mask)
+        magnitude = np.where(negative, ((codes ^ mask) + np.uint64(1)) & mask, codes)
         return normalised(negative, np.full(codes.shape, row.quantum), magnitude, none, none)
     # 1. the fields
     magnitude = codes & np.uint64(row.magnitude_mask)
@@ -209,10 +210,11 @@ def _nearest_value(parts: Parts, policy: Policy) -> U64:
     right = np.searchsorted(midpoints, x, side="right")
     result = codes[np.where(parts.negative, right, left)]
     if row.has_signed_zero:
-        zero, minus = np.uint64(zero_code(row)), np.uint64(_minus_zero(row))
+        zero, minus = np.uint64(zero_code(row)), np.uint64(minus_zero_code(row))
         result = np.where((result == zero) & parts.negative, minus, result)
     return _overlay(result, parts.nan, parts.negative, _nans(policy))
 
 
-def _minus_zero(row: Format) -> int:
+def minus_zero_code(row: Format) -> int:
+    """The code of -0 in a table that has one."""
     return next(code for code, value in enumerate(row.values) if value == 0 and str(value) == "-0.0")

@@ -102,20 +102,20 @@ def compare(a: ArrayLike, b: ArrayLike, fmt: str | Format) -> NDArray[np.uint8]:
     return out
 
 
-def encode_quotient(num: object, den: object, fmt: str | Format, **policies: Unpack[Policies]) -> Array:
-    """The codes of num / den: divided exactly, rounded once.
+def encode_quotient(x: object, scale: object, fmt: str | Format, **policies: Unpack[Policies]) -> Array:
+    """The codes of x / scale: divided exactly, rounded once.
 
-    num: an array of float16, float32, float64 or an integer of up to 32 bits.  den: float16 or
-    float32.  Shapes broadcast.
+    x: float16, float32, float64 or integers of up to 32 bits.  scale: float16 or float32.  Shapes
+    broadcast.
 
     >>> [hex(c) for c in encode_quotient([1.0, 2.0], np.float32(3.0), "fp16")]
     ['0x3555', '0x3955']
 
     Raises TypeError for other dtypes.
     """
-    x, y = as_array(num), as_array(den)
-    rows = (_source(x, "num", 53), _source(y, "den", 32))
-    return _run(_divide, (bits_of(x), bits_of(y)), rows, get_format(fmt), policies, name="x")
+    num, den = as_array(x), as_array(scale)
+    rows = (_source(num, "x", 53), _source(den, "scale", 32))
+    return _run(_divide, (bits_of(num), bits_of(den)), rows, get_format(fmt), policies, name="x")
 
 
 def _source(x: Array, name: str, precision: int) -> Format:

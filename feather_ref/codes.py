@@ -8,15 +8,18 @@ Source: IEEE 754-2019, 5.3.1 (neighbours), 5.5.1 (neg, abs), 5.7.2 (classes), 5.
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from feather_ref._parts import nan_codes, split
+from feather_ref._parts import minus_zero_code, nan_codes, split
 from feather_ref._sweep import Array, place, spell
 from feather_ref.codec import check_codes
 from feather_ref.formats import Format, get_format
+from feather_ref.policy import zero_code
 
 Bools = NDArray[np.bool_]
 I64 = NDArray[np.int64]
@@ -53,7 +56,11 @@ def isinf(codes: ArrayLike, fmt: str | Format) -> Bools:
 
 
 def isfinite(codes: ArrayLike, fmt: str | Format) -> Bools:
-    """Where codes are neither Inf nor NaN."""
+    """Where codes are neither Inf nor NaN.
+
+    >>> isfinite([0x7B, 0x7C, 0x7D], "e5m2").tolist()
+    [True, False, False]
+    """
     parts = split(*_wide(codes, fmt))
     return ~(parts.inf | parts.nan)
 
@@ -82,12 +89,11 @@ def neg(codes: ArrayLike, fmt: str | Format) -> Array:
     """
     wide, row = _wide(codes, fmt)
     if row.kind == "table":
-        return _by_value(wide, row, -1.0)
+        return _by_value(wide, row, operator.neg)
     if not row.signed:
         raise ValueError(f"neg: format {row.name!r} is unsigned")
     if row.kind == "integer":
-        _refuse(wide == np.uint64(row.sign_mask), wide, row, "has no negative")
-        return _narrow((~wide + np.uint64(1)) & np.uint64(row.code_mask), row)
+        return _twos_complement(wide, row)
     stays = np.uint64(row.magnitude_mask) & wide == 0
     return _narrow(np.where(stays & (not row.has_signed_zero), wide, wide ^ np.uint64(row.sign_mask)), row)
 
@@ -99,21 +105,26 @@ def abs(codes: ArrayLike, fmt: str | Format) -> Array:  # noqa: A001 - the name 
     ['0x38', '0x0', '0x7f']
     """
     wide, row = _wide(codes, fmt)
-    below = split(wide, row).negative
-    if row.kind == "float" and row.has_signed_zero:
-        return _narrow(wide & np.uint64(row.magnitude_mask), row)
-    if row.kind == "float":
-        below &= ~nan_codes(wide, row)
-    result = wide.copy()
-    if below.any():
-        result[below] = neg(wide[below], row)
-    return _narrow(result, row)
+    if row.kind == "table":
+        return _by_value(wide, row, operator.abs)
+    if row.kind == "integer":
+        return _narrow(np.where((wide & np.uint64(row.sign_mask)) != 0, _twos_complement(wide, row), wide), row)
+    lone_nan = nan_codes(wide, row) & (not row.has_signed_nan)
+    return _narrow(np.where(lone_nan, wide, wide & np.uint64(row.magnitude_mask)), row)
 
 
-def _by_value(wide: NDArray[np.uint64], row: Format, sign: float) -> Array:
-    """Codes of a table row whose value is sign times that of `wide`, with the sign of zero."""
+def _twos_complement(wide: NDArray[np.uint64], row: Format) -> Array:
+    """-x of an integer row; the least one has no negative."""
+    if row.signed:
+        _refuse(wide == np.uint64(row.sign_mask), wide, row, "has no negative")
+    mask = np.uint64(row.code_mask)
+    return _narrow(((wide ^ mask) + np.uint64(1)) & mask, row)
+
+
+def _by_value(wide: NDArray[np.uint64], row: Format, turn: Callable[[float], float]) -> Array:
+    """Codes of a table row whose value is turn(value), with the sign of zero."""
     known = {str(value): code for code, value in reversed(list(enumerate(row.values)))}
-    turned = [known.get(str(sign * value), -1) for value in row.values]
+    turned = [known.get(str(turn(value)), -1) for value in row.values]
     for code, value in enumerate(row.values):
         if value == 0 and turned[code] < 0:
             turned[code] = code  # a zero without sign
@@ -178,6 +189,8 @@ def nextafter(codes: ArrayLike, toward: ArrayLike, fmt: str | Format) -> Array:
     step = a + np.sign(b - a)
     if codes_by_rank is not None:
         result = codes_by_rank[step]
+        if row.has_signed_zero:  # zero reached from below is -0
+            result = np.where((result == zero_code(row)) & (a < b), np.uint64(minus_zero_code(row)), result)
     else:
         result = _from_ordinal(step, b < a, row)
     result = np.where(a == b, goal, result)

@@ -309,6 +309,7 @@ def _check_float(row: Format, need: Callable[[bool, str], None]) -> None:
     need(total == row.bits, f"sign, exponent and mantissa make {total} bits, not {row.bits}")
     need(row.nan != "ieee" or row.mantissa_bits > 0, "an IEEE NaN needs a mantissa bit")
     need((row.inf == "ieee") == (row.nan == "ieee"), "IEEE Inf and IEEE NaN come together")
+    need(row.has_zero or not row.signed, "a signed row has a zero")
     need(row.nan != "negative_zero" or (row.signed and row.has_zero), "no -0 whose code NaN could take")
     need(abs(row.bias) <= 1 << MAX_EXPONENT_BITS, f"bias {row.bias} is out of range")
     need(row.max_magnitude > 0, "there is no finite value but the first")
@@ -432,7 +433,7 @@ def _shape(row: Format) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024, typed=True)  # 3 and 3.0 are not the same argument
 def minifloat(e: int, m: int, bias: int | None = None, nan: bool = True) -> Format:
     """A signed float of `e` exponent and `m` mantissa bits without Inf, saturating.
 
@@ -444,19 +445,20 @@ def minifloat(e: int, m: int, bias: int | None = None, nan: bool = True) -> Form
     >>> minifloat(4, 3, bias=11).max
     28.0
     """
-    check_int("e", e, 1, MAX_EXPONENT_BITS)
-    check_int("m", m, 0, 31 - e)
+    e = check_int("e", e, 1, MAX_EXPONENT_BITS)
+    m = check_int("m", m, 0, 31 - e)
     usual = 2 ** (e - 1) - 1
-    if bias is None:
-        bias = usual
-    check_int("bias", bias, -(1 << MAX_EXPONENT_BITS), 1 << MAX_EXPONENT_BITS)
+    limit = 1 << MAX_EXPONENT_BITS
+    bias = usual if bias is None else check_int("bias", bias, -limit, limit)
+    _check_bool("nan", nan)
     extra = (f",bias={bias}" if bias != usual else "") + ("" if nan else ",nan=False")
-    name = f"minifloat({e},{m}{extra})" if extra else f"e{e}m{m}fn"
+    short = f"e{e}m{m}fn"  # the MX names e3m2fn, e2m3fn, e2m1fn mean rows without NaN
+    name = f"minifloat({e},{m}{extra})" if extra or short in _ALIASES else short
     row = _finite(name, e, m, bias, "all_ones" if nan else "none", Source("feather_ref.minifloat"))
     return next((known for known in _ROWS if _shape(known) == _shape(row)), row)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024, typed=True)  # 3 and 3.0 are not the same argument
 def p3109(k: int, p: int, signed: bool = True, extended: bool = True) -> Format:
     """A format of the IEEE P3109 draft: `k` bits, precision `p` (it counts the hidden bit).
 
@@ -464,8 +466,10 @@ def p3109(k: int, p: int, signed: bool = True, extended: bool = True) -> Format:
     >>> row.name, row.max, hex(row.canonical_nan), hex(row.inf_magnitude)
     ('binary8p3se', 49152.0, '0x80', '0x7f')
     """
-    check_int("k", k, 3, 16)
-    check_int("p", p, 1, k - 1 if signed else k)
+    _check_bool("signed", signed)
+    _check_bool("extended", extended)
+    k = check_int("k", k, 3, 16)
+    p = check_int("p", p, 1, k - 1 if signed else k)
     return Format(
         f"binary{k}p{p}{'s' if signed else 'u'}{'e' if extended else 'f'}",
         k,
@@ -487,6 +491,11 @@ def check_int(name: str, value: object, low: int, high: int) -> int:
     if not low <= operator.index(value) <= high:
         raise ValueError(f"{name} must be {low}..{high}, got {value}")
     return operator.index(value)
+
+
+def _check_bool(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be a bool, got {type(value).__name__}")
 
 
 # --- names ------------------------------------------------------------------------------------
@@ -533,7 +542,11 @@ def _parse(name: str) -> Format | None:
 
 
 def p3109_formats(bits: range = range(3, 9)) -> Iterator[Format]:
-    """Every P3109 format of the given widths, in order of name parts."""
+    """Every P3109 format of the given widths, in order of name parts.
+
+    >>> [row.name for row in p3109_formats(range(3, 4))][:4]
+    ['binary3p1se', 'binary3p1sf', 'binary3p2se', 'binary3p2sf']
+    """
     for k in bits:
         for signed in (True, False):
             for p in range(1, k + (not signed)):

@@ -49,7 +49,8 @@ TOKENS: Mapping[str, str] = MappingProxyType(
 )
 """What the short names in ids mean as arguments."""
 
-_UNLISTED = frozenset({"manifest.json", "manifest.tsv", "manifest.schema.json", "SHA256SUMS", "README.md", "LICENSE"})
+SUMMED = ("manifest.json", "manifest.tsv", "manifest.schema.json")  # in SHA256SUMS beside the vectors
+_UNLISTED = frozenset({"SHA256SUMS", "README.md", "LICENSE"})
 _INSTALLED = Path(__file__).parent / "_golden"
 _CHECKOUT = Path(__file__).parent.parent / "data" / "golden"
 
@@ -128,7 +129,9 @@ def verify(folder: Path | None = None) -> list[str]:
     base = folder or root()
     rows = manifest.__wrapped__(base)
     sums = _read_sums(base)
-    wrong = [f"{path}: not in SHA256SUMS" for path in {row["path"] for row in rows.values()} - sums.keys()]
+    vectors = {*(row["path"] for row in rows.values()), *SUMMED}
+    wrong = [f"{path}: not in SHA256SUMS" for path in sorted(vectors - sums.keys())]
+    wrong += [f"{path}: not in the manifest" for path in sorted(sums.keys() - vectors)]
     for path, wanted in sorted(sums.items()):
         file = base / path
         if not file.is_file():

@@ -14,10 +14,13 @@ Source: IEEE 754-2019, 4.3, 6.3 and 7.4; OCP OFP8 1.0 and MX 1.0; IEEE P3109 int
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import numbers
 import operator
+import struct
+import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -60,6 +63,7 @@ class Exact:
 
 
 _NAN = Exact("nan", False, Fraction(0))
+_FLOAT64 = Format("float64", 64, exponent_bits=11, mantissa_bits=52, bias=1023, inf="ieee", nan="ieee")
 
 
 def exact(x: Any) -> Exact:
@@ -72,7 +76,13 @@ def exact(x: Any) -> Exact:
     """
     if isinstance(x, Exact):
         return x
-    if not hasattr(x, "as_integer_ratio"):  # NumPy integers, bool and ml_dtypes scalars
+    # bits, not arithmetic: a processor that flushes subnormals would see zeros
+    if isinstance(x, float):
+        return decode(int.from_bytes(struct.pack("<d", x), "little"), _FLOAT64)
+    row = _float_row(getattr(getattr(x, "dtype", None), "name", ""))
+    if row is not None:
+        return decode(int.from_bytes(x.tobytes(), sys.byteorder), row)
+    if not hasattr(x, "as_integer_ratio"):  # NumPy integers and bool
         real = isinstance(x, numbers.Real) or not isinstance(x, numbers.Complex)
         if not real or not hasattr(x, "__float__"):
             raise TypeError(f"x must be a real number, got {type(x).__name__}")
@@ -85,6 +95,15 @@ def exact(x: Any) -> Exact:
         return Exact("nan", math.copysign(1, float(x)) < 0, Fraction(0))
     # a zero has its sign in the float alone
     return Exact("finite", math.copysign(1, float(x)) < 0 if n == 0 else n < 0, Fraction(abs(n), d))
+
+
+@lru_cache(maxsize=64)
+def _float_row(dtype: str) -> Format | None:
+    """The float format that a dtype of NumPy or ml_dtypes is named after."""
+    with contextlib.suppress(ValueError):
+        row = get_format(dtype)
+        return row if row.kind == "float" else None
+    return None
 
 
 # --- the row ----------------------------------------------------------------------------------

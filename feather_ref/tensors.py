@@ -14,7 +14,6 @@ Source: a rule of this project; "pow2" is what an E8M0 scale can hold.
 
 from __future__ import annotations
 
-import math
 import operator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,7 +22,8 @@ from typing import Any, Literal, Unpack, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from feather_ref._sources import as_array, row_of
+from feather_ref._parts import FP64
+from feather_ref._sources import as_array, bits_of, row_of
 from feather_ref._sweep import Array, place, spell
 from feather_ref.arith import encode_quotient
 from feather_ref.codec import decode, encode
@@ -92,12 +92,13 @@ class PackedTensor:
 
     def dequantize(self, strict: bool = True) -> Array:
         """decode(code) * scale, rounded once to float32; without a scale, what `decode` gives."""
-        values = decode(self._rows(strict), self.fmt)
-        if self.scale is not None:
-            # Exact in float64, whose 53 bits hold 25 and 24; in float32 this is the one rounding.
-            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-                values = np.multiply(values, self.scale, dtype=values.dtype).astype(np.float32, copy=False)
-        return values.reshape(self.shape)
+        codes = self._rows(strict)
+        if self.scale is None:
+            return decode(codes, self.fmt).reshape(self.shape)
+        # Exact and normal in float64, whose 53 bits hold 25 and 24; the encode is the one rounding.
+        values = decode(codes, self.fmt, np.float64)
+        values *= decode(self.scale.view(bits_of(self.scale).dtype), "fp32", np.float64)
+        return decode(encode(values, "fp32"), "fp32").reshape(self.shape)
 
     def _rows(self, strict: bool) -> Array:
         n = self.shape[-1] if self.shape else 1
@@ -162,31 +163,31 @@ def _as_float(x: Array) -> Array:
 
 
 def _amax(x: Array, scale: str) -> NDArray[np.float64]:
-    """The greatest finite magnitude: () or (..., 1); 0 where there is none."""
-    x = np.atleast_1d(x)
-    axis = -1 if scale == "row" else None
-    finite = np.isfinite(x)
-    top = np.max(x, axis=axis, keepdims=scale == "row", where=finite, initial=0)
-    bottom = np.min(x, axis=axis, keepdims=scale == "row", where=finite, initial=0)
-    return np.asarray(np.maximum(top, -bottom), np.float64)
+    """The greatest finite magnitude, found among the bits: () or (..., 1); 0 where there is none."""
+    bits, row = bits_of(np.atleast_1d(x)), row_of(x.dtype) or FP64
+    magnitude = bits & bits.dtype.type(row.magnitude_mask)
+    magnitude[magnitude > bits.dtype.type(row.max_magnitude)] = 0
+    top: Array = np.asarray(magnitude.max(initial=0))
+    if scale == "row":
+        top = magnitude.max(axis=-1, keepdims=True, initial=0)
+    return top.view(np.float64) if row is FP64 else decode(top, row, np.float64)
 
 
 def _scale(amax: NDArray[np.float64], row: Format, rule: str) -> NDArray[np.float32]:
     """The scale of each amax, by a rule."""
     greatest = _check_max(row)
     if rule == "amax":
-        scale = decode(encode_quotient(amax, greatest, "fp32"), "fp32").astype(np.float64)
+        scale = decode(encode_quotient(amax, greatest, "fp32"), "fp32", np.float64)
     else:
-        # amax / max = (f / g) * 2**(a - b) with 1/2 < f / g < 2, so the comparison decides.
-        f, a = np.frexp(amax)
-        g, b = math.frexp(float(greatest))
-        scale = np.ldexp(1.0, np.clip(a - b + (f > g), -126, 128))
-    if (scale > _GREATEST).any():
-        index = place(int(np.argmax(scale > _GREATEST)), scale.shape)
+        up = encode_quotient(amax, greatest, "e8m0", rounding="toward_positive", overflow="nonsaturating")
+        scale = decode(up, "e8m0", np.float64)
+    if not np.isfinite(scale).all():
+        index = place(int(np.argmin(np.isfinite(scale))), scale.shape)
         raise ValueError(
             f"{spell('scale', index)} = {float(amax[index])!r} / {float(greatest)!r} is above {_GREATEST!r}"
         )
-    return np.where(amax == 0, 1.0, np.maximum(scale, _LEAST)).astype(np.float32)
+    nothing = amax.view(np.uint64) == 0
+    return np.where(nothing, 1.0, np.maximum(scale, _LEAST)).astype(np.float32)
 
 
 def _check_max(row: Format) -> np.float32:

@@ -230,6 +230,9 @@ def as_float32(words: ArrayLike | Packed) -> NDArray[np.float32]:
 def from_float32(container: NDArray[np.float32]) -> Words:
     """The words in a float32 container: a view, the inverse of `as_float32`.
 
+    >>> f"{from_float32(np.float32([3.0]))[0]:08X}"
+    '40400000'
+
     Raises TypeError for an array that is not float32; a list would have gone through float64.
     """
     if not isinstance(container, np.ndarray) or container.dtype.newbyteorder("=") != np.dtype(np.float32):

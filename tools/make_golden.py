@@ -34,6 +34,7 @@ from feather_ref.formats import FORMATS, Format, Overflow, get_format
 ROOT = Path(__file__).parent.parent / "data" / "golden"
 VERSION = "0.1.0"
 GENERATOR = {"name": "tools/make_golden.py", "version": VERSION}
+SCHEMA = "manifest.schema.json"
 WRITTEN = ("manifest.json", "manifest.tsv", "SHA256SUMS")
 NAN_F32 = 0x7FC00000
 
@@ -196,8 +197,11 @@ def build(folder: Path) -> None:
     text = json.dumps({"version": VERSION, "vectors": rows}, indent=1, ensure_ascii=True) + "\n"
     (folder / "manifest.json").write_bytes(text.encode("ascii"))
     (folder / "manifest.tsv").write_bytes(tsv(rows).encode("ascii"))
-    sums = "".join(f"{row['sha256']}  {row['path']}\n" for row in sorted(rows, key=lambda row: str(row["path"])))
-    (folder / "SHA256SUMS").write_bytes(sums.encode("ascii"))
+    if folder != ROOT:
+        (folder / SCHEMA).write_bytes((ROOT / SCHEMA).read_bytes())
+    summed = sorted([*(str(row["path"]) for row in rows), *golden.SUMMED])
+    digests = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in summed}
+    (folder / "SHA256SUMS").write_bytes("".join(f"{digests[n]}  {n}\n" for n in summed).encode("ascii"))
 
 
 def tsv(rows: list[dict[str, Any]]) -> str:

@@ -176,7 +176,7 @@ def test_all_is_well() -> None:
 def test_tree_is_what_the_tool_writes(tmp_path: Path) -> None:
     tool().build(tmp_path)
     written = files(tmp_path)
-    by_hand = {"README.md", "LICENSE", "manifest.schema.json"}
+    by_hand = {"README.md", "LICENSE"}  # and the schema, which is copied
     assert {name: data for name, data in files(ROOT).items() if name not in by_hand} == written
     assert tool().differences(tmp_path) == []
     broken = tmp_path / ROWS[0]["path"]
@@ -202,7 +202,7 @@ def test_sums_are_read_by_sha256sum() -> None:
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     paths = [line.split("  ")[1] for line in (ROOT / "SHA256SUMS").read_text(encoding="ascii").splitlines()]
-    assert paths == sorted({row["path"] for row in ROWS})
+    assert paths == sorted({*(row["path"] for row in ROWS), *golden.SUMMED})
 
 
 RUN, TAB = "convert.f32.e4m3.rne.sat.run", "decode.e2m1.f32.exact.none.tab"
@@ -254,16 +254,23 @@ def forget_row(folder: Path) -> None:
     (folder / "manifest.json").write_text(json.dumps(manifest), encoding="ascii")
 
 
+MANIFEST_SUM = "manifest.json: SHA-256 differs from SHA256SUMS"
 CORRUPTIONS: tuple[tuple[str, Callable[[Path], None], list[str]], ...] = (
     ("a bit", flip, [TAB_PATH, f"{TAB}: crc32", f"{TAB}: sha256"]),
     ("a byte short", cut, [RUN_PATH, f"{RUN}: crc32", f"{RUN}: lines", f"{RUN}: sha256"]),
     ("line ends", crlf, [RUN_PATH, f"{RUN}: crc32", f"{RUN}: sha256"]),
     ("a file gone", delete, [f"{RUN_PATH}: missing"]),
     ("a file more", add, ["must/ofp8/more.run: not listed"]),
-    ("sha256 edited", lambda folder: edit_row(folder, "sha256", "0" * 64), [f"{RUN}: sha256 differs"]),
-    ("crc32 edited", lambda folder: edit_row(folder, "crc32", "0" * 8), [f"{RUN}: crc32 differs"]),
-    ("lines edited", lambda folder: edit_row(folder, "lines", 255), [f"{RUN}: lines differs"]),
-    ("path edited", lambda folder: edit_row(folder, "path", "must/ofp8/x.run"), ["must/ofp8/x.run: not in SHA256SUMS"]),
+    ("sha256 edited", lambda folder: edit_row(folder, "sha256", "0" * 64), [f"{RUN}: sha256 differs", MANIFEST_SUM]),
+    ("crc32 edited", lambda folder: edit_row(folder, "crc32", "0" * 8), [f"{RUN}: crc32 differs", MANIFEST_SUM]),
+    ("lines edited", lambda folder: edit_row(folder, "lines", 255), [f"{RUN}: lines differs", MANIFEST_SUM]),
+    (
+        "path edited",
+        lambda folder: edit_row(folder, "path", "must/ofp8/x.run"),
+        [f"{RUN_PATH}: not in the manifest", "must/ofp8/x.run: not in SHA256SUMS", MANIFEST_SUM],
+    ),
+    ("a word edited", lambda folder: edit_row(folder, "overflow", "nonsat"), [MANIFEST_SUM]),
+    ("a row gone", forget_row, [f"{RUN_PATH}: not in the manifest", MANIFEST_SUM]),
     ("a sum edited", edit_sums, [f"{RUN_PATH}: SHA-256 differs"]),
     ("a sum gone", forget_sum, [f"{RUN_PATH}: not in SHA256SUMS", f"{RUN_PATH}: not listed"]),
 )
@@ -278,15 +285,6 @@ def test_verify_finds(tmp_path: Path, what: str, corrupt: Callable[[Path], None]
     found = sorted(golden.verify(folder))
     for start, line in itertools.zip_longest(sorted(expected), found):
         assert start and line and line.startswith(start), (what, found)
-
-
-@pytest.mark.xfail(reason="verify compares the manifest with the sums in one direction, and the manifest has no sum")
-@pytest.mark.parametrize("corrupt", [forget_row, lambda folder: edit_row(folder, "overflow", "nonsat")])
-def test_verify_finds_a_changed_manifest(tmp_path: Path, corrupt: Callable[[Path], None]) -> None:
-    folder = tmp_path / "golden"
-    shutil.copytree(ROOT, folder)
-    corrupt(folder)
-    assert golden.verify(folder) != []
 
 
 # --- run files --------------------------------------------------------------------------------

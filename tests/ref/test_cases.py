@@ -562,11 +562,6 @@ def check_oracle() -> None:
 
 
 CHECKS = (check_codec, check_tensors, check_oracle)
-# What still goes through the processor's subnormals.
-OPEN = {
-    check_tensors: "pack_tensor and dequantize compare, convert and round float32 subnormals in the processor",
-    check_oracle: "as_integer_ratio of a subnormal float is 0 there",
-}
 
 
 @pytest.mark.parametrize("check", CHECKS)
@@ -575,9 +570,7 @@ def test_with_subnormals_kept(check: Callable[[], None]) -> None:
 
 
 @pytest.mark.usefixtures("flushing")
-@pytest.mark.parametrize(
-    "check", [pytest.param(c, marks=pytest.mark.xfail(reason=OPEN[c])) if c in OPEN else c for c in CHECKS]
-)
+@pytest.mark.parametrize("check", CHECKS)
 def test_with_subnormals_flushed(check: Callable[[], None]) -> None:
     """The answers do not depend on the state of the processor (a reference did: KhronosGroup/OpenCL-CTS #182)."""
     check()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import tracemalloc
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import ml_dtypes
@@ -15,7 +13,7 @@ import pytest
 from feather_ref import oracle
 from feather_ref.codec import check_codes, convert, decode, encode, quantize
 from feather_ref.formats import FORMATS, get_format
-from helpers import ROUNDINGS, assert_bits, exacts, expected, interesting, nans, narrow, roundings_of, without_nan
+from helpers import ROUNDINGS, assert_bits, exacts, expected, interesting, nans, roundings_of, without_nan
 
 E4M3 = FORMATS["e4m3"]
 TARGETS = ["e4m3", "e5m2", "e2m1", "e8m0", "int8", "uint4", "nf4", "fp16", "bf16", "fp32", "uf10", "binary8p3ue"]
@@ -49,13 +47,14 @@ def test_every_code_of_ml_dtypes(source: str, name: str) -> None:
     src, row = get_format(source), get_format(name)
     codes = np.arange(1 << src.bits, dtype=f"u{dtype.itemsize}")
     if src.bits == 16:
-        codes = codes[:: 1 << 5 | 1]  # 33 is odd: every low part comes up
+        codes = codes[::97]  # odd, so that every low part comes up
     x = codes.view(dtype)
     numbers = [oracle.decode(int(code), src) for code in codes]
     for rounding in roundings_of(row):
         policies = {"rounding": rounding, **without_nan(row)}
-        assert_bits(encode(x, row, **policies), expected(numbers, row, **policies), codes, row)
-        assert_bits(convert(codes, src, row, **policies), expected(numbers, row, **policies), codes, row)
+        want = expected(numbers, row, **policies)
+        assert_bits(encode(x, row, **policies), want, codes, row)
+        assert_bits(convert(codes, src, row, **policies), want, codes, row)
 
 
 def integers_of(dtype: Any) -> np.ndarray:
@@ -66,7 +65,7 @@ def integers_of(dtype: Any) -> np.ndarray:
     limits = np.iinfo(dtype)
     if limits.bits == 8:
         return np.arange(limits.min, limits.max + 1).astype(dtype)
-    near = {sign * (m << k) + d for sign in (1, -1) for m in (1, 3, 9, 17, 19) for k in range(65) for d in range(-2, 3)}
+    near = {sign * (m << k) + d for sign in (1, -1) for m in (1, 17) for k in range(65) for d in (-1, 0, 1)}
     near |= {2**53 + 1, 2**62 + 2**54 + 1, 2**62 + 2**54, 2**63 - 1, limits.min, limits.max}
     return np.array(sorted(n for n in near if limits.min <= n <= limits.max), dtype)
 
@@ -149,7 +148,7 @@ PYTHON: list[tuple[Any, str, list[int]]] = [
     ((2**64 + 2**56 + 1, True, 1.5), "bf16", [0x5F81, 0x3F80, 0x3FC0]),
     ([2**53 + 1, 2**53], "fp32", [0x5A000000, 0x5A000000]),
     (10**30, "fp32", [0x7149F2CA]),
-    (2**2000, "e4m3", [0x7E]),
+    (2**1023, "e4m3", [0x7E]),
     ([float("nan"), float("-inf"), 1], "e4m3", [0x7F, 0xFE, 0x38]),
     ([np.float32(0.5), 2**60 + 2**52 + 1], "bf16", [0x3F00, 0x5D81]),
     ([np.int64(2**60 + 2**52 + 1), 0.5], "bf16", [0x5D81, 0x3F00]),
@@ -229,14 +228,15 @@ def layouts(x: np.ndarray) -> dict[str, np.ndarray]:
     odd[...] = x
     frozen = x.copy()
     frozen.flags.writeable = False
+    swapped = gaps.astype(x.dtype.newbyteorder(">"))
     return {
         "contiguous": x, "fortran": np.asfortranarray(x), "strided": gaps[::2, ::3], "negative": back,
-        "unaligned": odd, "read-only": frozen, "big": x.astype(x.dtype.newbyteorder(">")),
-        "little": x.astype(x.dtype.newbyteorder("<")), "big strided": gaps.astype(gaps.dtype.newbyteorder(">"))[::2, ::3],
+        "unaligned": odd, "read-only": frozen, "little": x.astype(x.dtype.newbyteorder("<")),
+        "big": x.astype(x.dtype.newbyteorder(">")), "big strided": swapped[::2, ::3],
     }  # fmt: skip
 
 
-SHAPE = (37, 61)
+SHAPE = (7, 31)
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "g", "i2", "u8", "bfloat16"])
@@ -318,11 +318,12 @@ def test_out_is_written_and_returned() -> None:
 
 
 @pytest.mark.parametrize("report", [False, True])
-@pytest.mark.parametrize("offset", [0, 1, 5])
+@pytest.mark.parametrize("offset", [0, 1, 5, 150_000])
 def test_out_over_the_memory_of_x(offset: int, report: bool) -> None:
-    """In place, and shifted, across several chunks; the report is of the x that came in."""
-    memory = np.random.default_rng(9).standard_normal(150_000).astype(np.float32)
-    x = memory[2:]
+    """In place, shifted, and ahead of what is still to be read; the report is of the x that came in."""
+    memory = np.random.default_rng(9).standard_normal(150_001).astype(np.float32)
+    memory[::2] = 1
+    x = memory[:150_000]
     fresh = encode(x.copy(), "bf16", report=True)
     out = memory.view(np.uint16)[offset : offset + len(x)]
     got = encode(x, "bf16", out=out, report=report)
@@ -331,13 +332,14 @@ def test_out_over_the_memory_of_x(offset: int, report: bool) -> None:
         assert got[1] == fresh[1]
 
 
-def test_out_over_the_memory_of_reversed_codes() -> None:
-    codes = np.arange(100, dtype=np.uint8)
-    assert convert(codes, "e4m3", "e5m2fnuz").tolist() == convert(codes[::-1], "e4m3", "e5m2fnuz")[::-1].tolist()
+def test_out_over_the_memory_of_codes() -> None:
+    """In place, and written backwards: the second half would read what the first half wrote."""
+    codes = np.random.default_rng(10).integers(0, 0x7F, 300_000, dtype=np.uint8)
     want = convert(codes, "e4m3", "e5m2fnuz")
-    memory = codes.copy()
-    convert(memory, "e4m3", "e5m2fnuz", out=memory[::-1])
-    assert memory[::-1].tolist() == want.tolist()
+    for order in (slice(None), slice(None, None, -1)):
+        memory = codes.copy()
+        convert(memory, "e4m3", "e5m2fnuz", out=memory[order])
+        assert_bits(memory[order].copy(), want, codes, "e5m2fnuz")
 
 
 def test_out_of_decode_and_quantize() -> None:
@@ -393,10 +395,8 @@ def peak(call: Callable[[], object]) -> int:
 def test_memory_beyond_input_and_output_is_a_few_chunks() -> None:
     x = np.ones((4, LARGE // 4), np.float32)
     codes = np.full(x.shape, 0x38, np.uint8)
-    forms = {
-        "contiguous": x, "negative": x[::-1, ::-1], "transposed": x.reshape(-1, 4).T, "big": x.view(">f4"),
-        "strided": np.broadcast_to(x[:, : LARGE // 8, None], (4, LARGE // 8, 2)).reshape(4, -1)[:, ::2],
-    }  # fmt: skip
+    forms = {"contiguous": x, "negative": x[::-1, ::-1], "transposed": x.reshape(-1, 4).T, "big": x.view(">f4")}
+    forms["strided"] = np.ones((4, LARGE // 8), np.float32)[:, ::2]
     out = codes.copy()
     for form, array in forms.items():
         target = out[: array.shape[0], : array.shape[1]]
@@ -419,12 +419,3 @@ def test_memory_of_other_sources_and_of_reports(source: str) -> None:
     wide = np.empty(y.shape, np.uint16)
     assert peak(lambda: encode(y, "bf16", out=wide)) < SLACK
     assert peak(lambda: convert(out, "e4m3", "bf16", out=wide)) < SLACK
-
-
-def test_narrow_finds_the_exact_ones() -> None:
-    """The helper that picks the inputs of a narrower source drops what is not exact there."""
-    x = np.array([0.5, 1 + 2.0**-30, 2.0**200, -0.0, np.inf])
-    kept = narrow(x, np.float32)
-    assert kept[1].tolist() == [True, False, False, True, True]
-    assert [Fraction(float(v)) for v in kept[0][:2]] == [Fraction(1, 2), 0]
-    assert list(itertools.chain.from_iterable(np.signbit(kept[0]).reshape(-1, 1).tolist())) == [False, True, False]
