@@ -32,7 +32,6 @@ TOKENS: Mapping[str, str] = MappingProxyType(
         "rne": "nearest_even",
         "rna": "nearest_away",
         "rtz": "toward_zero",
-        "rtp": "toward_positive",
         "rup": "toward_positive",
         "rdn": "toward_negative",
         "rodd": "to_odd",
@@ -44,7 +43,7 @@ TOKENS: Mapping[str, str] = MappingProxyType(
         "f16": "fp16",
         "bf16": "bf16",
         "f32": "fp32",
-        "f64": "fp64",
+        "f64": "float64",
     }
 )
 """What the short names in ids mean as arguments."""

@@ -12,19 +12,22 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 from feather_ref.formats import Format, Negative, Overflow
+from feather_ref.profiles import choices
 from feather_ref.rounding import ROUNDINGS, Rounding, moves_away
 
 NanName = Literal["canonical", "preserve_sign", "error", "max", "zero"]
-Nan = NanName | int
+Nan = NanName | int | tuple[int, int]
 Subnormals = Literal["keep", "flush_input", "flush_output"]
 
 OVERFLOWS: tuple[str, ...] = get_args(Overflow)
 NANS: tuple[str, ...] = get_args(NanName)
 NEGATIVES: tuple[str, ...] = get_args(Negative)
 SUBNORMALS: tuple[str, ...] = get_args(Subnormals)
+
+_UNSAID: Any = object()  # a rounding that is given wins over the profile's, also "nearest_even"
 
 
 class Policies(TypedDict, total=False):
@@ -36,9 +39,10 @@ class Policies(TypedDict, total=False):
         rounding goes away from zero there.  "propagate": finite values clamp, Inf stays Inf.
         "ocp_table3": always Inf or NaN.  "p3109_satnone": SatNone of the P3109 draft.
     nan: for NaN inputs.  "canonical", "preserve_sign", "error" (the default where there is no
-        NaN), "max", "zero", or a code.
+        NaN), "max", "zero", a code, or a pair of codes, for +NaN and for -NaN.
     negative: for unsigned rows, before rounding.  "nan", "zero", "abs", "error"; None is the row's.
     subnormals: "keep" unless given; "flush_input", "flush_output".
+    profile: the choices of a library, one of `feather_ref.PROFILES`; what is given beside it wins.
     """
 
     rounding: Rounding
@@ -46,6 +50,7 @@ class Policies(TypedDict, total=False):
     nan: Nan | None
     negative: Negative | None
     subnormals: Subnormals
+    profile: str | None
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,7 @@ class Policy:
     fmt: Format
     rounding: str
     overflow: str
-    nan: str | int
+    nan: str | int | tuple[int, int]
     negative: str
     subnormals: str
 
@@ -108,6 +113,8 @@ class Policy:
         """The code for a NaN input of a sign; None where it is an error."""
         if isinstance(self.nan, int):
             return self.nan
+        if isinstance(self.nan, tuple):
+            return self.nan[negative]
         if self.nan == "error":
             return None
         if self.nan == "max":
@@ -129,13 +136,14 @@ def zero_code(fmt: Format) -> int:
 
 def resolve(
     fmt: Format,
-    rounding: Rounding = "nearest_even",
+    rounding: Rounding = _UNSAID,
     overflow: Overflow | None = None,
     nan: Nan | None = None,
     negative: Negative | None = None,
     subnormals: Subnormals = "keep",
+    profile: str | None = None,
 ) -> Policy:
-    """Check every name against the row and fill the row's defaults in.
+    """Check every name against the row and fill the defaults in: the profile's, then the row's.
 
     >>> from feather_ref.formats import get_format
     >>> resolve(get_format("e2m1")).nan, resolve(get_format("bf16")).overflow
@@ -143,14 +151,17 @@ def resolve(
 
     Raises TypeError or ValueError naming the argument.
     """
-    if nan is None:
-        nan = "canonical" if fmt.has_nan else "error"
+    chosen = {} if profile is None else choices(profile, fmt)
+    rounding = chosen.get("rounding", "nearest_even") if rounding is _UNSAID else rounding
+    overflow = chosen.get("overflow", fmt.overflow) if overflow is None else overflow
+    nan = chosen.get("nan", "canonical" if fmt.has_nan else "error") if nan is None else nan
+    negative = chosen.get("negative") if negative is None else negative
     if negative is None:  # a row without NaN cannot answer "nan"
         negative = "error" if fmt.negative == "nan" and not fmt.has_nan else fmt.negative
     policy = Policy(
         fmt,
         _one_of("rounding", rounding, ROUNDINGS),
-        _one_of("overflow", fmt.overflow if overflow is None else overflow, OVERFLOWS),
+        _one_of("overflow", overflow, OVERFLOWS),
         _check_nan(fmt, nan),
         _one_of("negative", negative, NEGATIVES),
         _one_of("subnormals", subnormals, SUBNORMALS),
@@ -167,16 +178,24 @@ def _one_of(name: str, value: object, known: tuple[str, ...]) -> str:
     return value
 
 
-def _check_nan(fmt: Format, nan: object) -> str | int:
+def _check_nan(fmt: Format, nan: object) -> str | int | tuple[int, int]:
+    if isinstance(nan, tuple) and len(nan) == 2:
+        return _check_nan_code(fmt, nan[0]), _check_nan_code(fmt, nan[1])
     if hasattr(nan, "__index__") and not isinstance(nan, bool):
-        nan = operator.index(nan)
-        if not 0 <= nan <= fmt.code_mask:
-            raise ValueError(f"nan={nan:#x} is not a code of {fmt.name!r} (0..{fmt.code_mask:#x})")
-        return nan
+        return _check_nan_code(fmt, nan)
     name = _one_of("nan", nan, NANS)
     if name in ("canonical", "preserve_sign") and not fmt.has_nan:
         raise ValueError(f"nan={name!r}: format {fmt.name!r} has no NaN; use 'error', 'max', 'zero' or a code")
     return name
+
+
+def _check_nan_code(fmt: Format, nan: Any) -> int:
+    if isinstance(nan, bool) or not hasattr(nan, "__index__"):
+        raise TypeError(f"nan must be a name, a code or two codes, got {type(nan).__name__}")
+    code = operator.index(nan)
+    if not 0 <= code <= fmt.code_mask:
+        raise ValueError(f"nan={code:#x} is not a code of {fmt.name!r} (0..{fmt.code_mask:#x})")
+    return code
 
 
 def _check_pairs(policy: Policy) -> None:

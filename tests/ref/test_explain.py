@@ -1,0 +1,543 @@
+"""explain: texts typed by hand, every code against the oracle, HTML that parses, refusals."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from fractions import Fraction
+from typing import Any
+from xml.etree import ElementTree
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import helpers
+from feather_ref import oracle
+from feather_ref._anatomy import decimal_text, fraction_text, hex_text, number_of
+from feather_ref._explain import explain, explain_word
+from feather_ref._page import COLOURS, WIDTH, Explanation
+from feather_ref.formats import FORMATS, Format, Source, get_format, minifloat, p3109_formats
+
+SMALL = [row for row in FORMATS.values() if row.bits <= 8]
+WIDE = [row for row in FORMATS.values() if row.bits > 8]
+EXTRA = [get_format(name) for name in ("binary8p1uf", "binary8p3se", "binary6p4sf", "minifloat(4,3,bias=-2)")]
+INT1 = Format("int1", 1, kind="integer")
+HOSTILE = Format(
+    "<b onclick=\"x\">&'$", 4, kind="integer", source=Source("<script>alert(1)</script>"), aliases=("</table>", "&amp;")
+)
+
+
+# --- texts typed by hand ----------------------------------------------------------------------
+
+TEXTS = {
+    "the least subnormal": (
+        lambda: explain("e4m3", 0x01),
+        """
+        e4m3 code 01 = 0.001953125
+
+          bits      0     0000      001
+          field     sign  exponent  mantissa
+          at        7     6..3      2..0
+
+          value     (-1)^0 * 2^(1-7) * (0 + 1/8) = 0.001953125
+          decimal   0.001953125
+          fraction  1/512
+          hex       0x1p-9
+          class     +subnormal, the least subnormal magnitude
+          ulp       0.001953125
+
+          ladder    code  bits        value
+          above     02    0 0000 010  0.00390625
+          midpoint                    0.0029296875
+          this      01    0 0000 001  0.001953125
+          midpoint                    0.0009765625
+          below     00    0 0000 000  0
+        """,
+    ),
+    "the greatest, without Inf": (
+        lambda: explain("e4m3", 0x7E),
+        """
+        e4m3 code 7E = 448
+
+          bits      0     1111      110
+          field     sign  exponent  mantissa
+          at        7     6..3      2..0
+
+          value     (-1)^0 * 2^(15-7) * (1 + 6/8) = 448
+          decimal   448
+          fraction  448
+          hex       0x1.cp+8
+          class     +normal, the greatest finite magnitude
+          ulp       32
+
+          ladder    code  bits        value
+          above                       none; 480 would be next
+          midpoint                    464
+          this      7E    0 1111 110  448
+          midpoint                    432
+          below     7D    0 1111 101  416
+
+          overflow       beyond 448  +Inf
+          saturate *     7E = 448    7E = 448
+          nonsaturating  7F = NaN    7F = NaN
+          propagate      7E = 448    7E = 448
+          ocp_table3     7F = NaN    7F = NaN
+        """,
+    ),
+    "-Inf": (
+        lambda: explain("e5m2", 0xFC),
+        """
+        e5m2 code FC = -Inf
+
+          bits      1     11111     00
+          field     sign  exponent  mantissa
+          at        7     6..2      1..0
+
+          value     -Inf: exponent all ones, mantissa 0
+          class     -inf
+
+          ladder    code  bits        value
+          above     FB    1 11110 11  -57344
+          midpoint                    -61440
+          this      FC    1 11111 00  -Inf, in place of -65536
+
+          overflow       beyond -57344  -Inf
+          saturate *     FB = -57344    FB = -57344
+          nonsaturating  FC = -Inf      FC = -Inf
+          propagate      FB = -57344    FC = -Inf
+          ocp_table3     FC = -Inf      FC = -Inf
+        """,
+    ),
+    "the NaN of FNUZ": (
+        lambda: explain("e4m3fnuz", 0x80),
+        """
+        e4m3fnuz code 80 = NaN
+
+          bits      1     0000      000
+          field     sign  exponent  mantissa
+          at        7     6..3      2..0
+
+          value     NaN: the code where -0 would be
+          class     NaN, the canonical one
+
+          overflow       beyond 240  +Inf
+          saturate *     7F = 240    7F = 240
+          nonsaturating  80 = NaN    80 = NaN
+          propagate      7F = 240    7F = 240
+          ocp_table3     80 = NaN    80 = NaN
+
+          nan            NaN
+          canonical *    80 = NaN
+          preserve_sign  80 = NaN
+          error          ValueError
+          max            7F = 240
+          zero           00 = 0
+        """,
+    ),
+    "two's complement": (
+        lambda: explain("int8", 0x80),
+        """
+        int8 code 80 = -128
+
+          bits      1     0000000
+          field     sign  integer
+          at        7     6..0
+
+          value     1 * -128 + 0 = -128
+          decimal   -128
+          fraction  -128
+          hex       -0x1p+7
+          class     -normal
+          ulp       1
+
+          ladder    code  bits       value
+          above     81    1 0000001  -127
+          midpoint                   -127.5
+          this      80    1 0000000  -128
+          midpoint                   -128.5
+          below                      none; -129 would be next
+        """,
+    ),
+    "a P3109 Inf": (
+        lambda: explain("binary8p3se", 0x7F),
+        """
+        binary8p3se code 7F = Inf
+
+          bits      0     11111     11
+          field     sign  exponent  mantissa
+          at        7     6..2      1..0
+
+          value     Inf: the greatest magnitude
+          class     +inf
+
+          ladder    code  bits        value
+          this      7F    0 11111 11  Inf, in place of 57344
+          midpoint                    53248
+          below     7E    0 11111 10  49152
+
+          overflow         beyond 49152  +Inf
+          saturate         7E = 49152    7E = 49152
+          nonsaturating    7F = Inf      7F = Inf
+          propagate        7E = 49152    7F = Inf
+          ocp_table3       7F = Inf      7F = Inf
+          p3109_satnone *  7F = Inf      7F = Inf
+        """,
+    ),
+    "a number between two codes": (
+        lambda: explain("e4m3", value=0.3),
+        """
+        e4m3 of 0.3 = code 2A = 0.3125
+
+          bits      0     0101      010
+          field     sign  exponent  mantissa
+          at        7     6..3      2..0
+
+          given     0.3 (float64 3FD3333333333333)
+          decimal   0.299999999999999988897769753748434595763683319091796875
+          fraction  5404319552844595/2^54
+          hex       0x1.3333333333333p-2
+          result    (-1)^0 * 2^(5-7) * (1 + 2/8) = 0.3125
+          class     +normal
+          error     ~0.0125 = ~0.4 ulp
+          policies  rounding=nearest_even, overflow=saturate, nan=canonical, subnormals=keep
+
+          ladder    code  bits        value
+          above     2A    0 0101 010  0.3125
+          given                       ~0.29999999999999999
+          midpoint                    0.296875
+          below     29    0 0101 001  0.28125
+
+          rounding         code  value    why
+          nearest_even *   2A    0.3125   above the midpoint
+          nearest_away     2A    0.3125   above the midpoint
+          toward_zero      29    0.28125  29 is nearer to 0
+          toward_positive  2A    0.3125   2A is above
+          toward_negative  29    0.28125  29 is below
+          to_odd           29    0.28125  29 is odd
+        """,
+    ),
+    "a negative tie at the end": (
+        lambda: explain("e4m3", value=-464, overflow="nonsaturating", rounding="to_odd"),
+        """
+        e4m3 of -464 = code FE = -448
+
+          bits      1     1111      110
+          field     sign  exponent  mantissa
+          at        7     6..3      2..0
+
+          given     -464 (int)
+          decimal   -464
+          fraction  -464
+          hex       -0x1.dp+8
+          result    (-1)^1 * 2^(15-7) * (1 + 6/8) = -448
+          class     -normal, the greatest finite magnitude
+          error     16 = 0.5 ulp
+          policies  rounding=to_odd, overflow=nonsaturating, nan=canonical, subnormals=keep
+
+          ladder    code  bits        value
+          above     FE    1 1111 110  -448
+          given                       -464
+          midpoint                    -464
+          below                       none; -480 would be next
+
+          rounding         code  value  why
+          nearest_even     FE    -448   tie: FE is even
+          nearest_away     FF    NaN    overflow, nonsaturating
+          toward_zero      FE    -448   FE is nearer to 0
+          toward_positive  FE    -448   FE is above
+          toward_negative  FF    NaN    overflow, nonsaturating
+          to_odd *         FE    -448   overflow, nonsaturating
+
+          overflow         beyond -448  -Inf
+          saturate         FE = -448    FE = -448
+          nonsaturating *  FF = NaN     FF = NaN
+          propagate        FE = -448    FE = -448
+          ocp_table3       FF = NaN     FF = NaN
+        """,
+    ),
+    "a tie without mantissa bits": (
+        lambda: explain("e8m0", value=np.float32(3)),
+        """
+        e8m0 of 3.0 = code 80 = 2
+
+          bits      10000000
+          field     exponent
+          at        7..0
+
+          given     3.0 (float32 40400000)
+          decimal   3
+          fraction  3
+          hex       0x1.8p+1
+          result    2^(128-127) = 2
+          class     +normal
+          error     -1 = -0.5 ulp
+          policies  rounding=nearest_even, overflow=saturate, nan=canonical, negative=nan,
+                    subnormals=keep
+
+          ladder    code  bits      value
+          above     81    10000001  4
+          given                     3
+          midpoint                  3
+          below     80    10000000  2
+
+          rounding         code  value  why
+          nearest_even *   80    2      tie: 80 is even
+          nearest_away     81    4      tie: 81 is farther from 0
+          toward_zero      80    2      80 is nearer to 0
+          toward_positive  81    4      81 is above
+          toward_negative  80    2      80 is below
+          to_odd           81    4      81 is odd
+        """,
+    ),
+    "a scaled integer, exactly": (
+        lambda: explain("mxint8", value=np.float16(-1.296875)),
+        """
+        mxint8 of -1.297 = code AD = -1.296875
+
+          bits      1     0101101
+          field     sign  integer
+          at        7     6..0
+
+          given     -1.297 (float16 BD30)
+          decimal   -1.296875
+          fraction  -83/64
+          hex       -0x1.4cp+0
+          result    (1 * -128 + 45) * 2^-6 = -1.296875
+          class     -normal
+          error     0 = 0 ulp
+          policies  rounding=nearest_even, overflow=saturate, nan=error, subnormals=keep
+
+          ladder    code  bits       value
+          above     AE    1 0101110  -1.28125
+          midpoint                   -1.2890625
+          given     AD    1 0101101  -1.296875
+          midpoint                   -1.3046875
+          below     AC    1 0101100  -1.3125
+
+          rounding         code  value      why
+          nearest_even *   AD    -1.296875  exact
+          nearest_away     AD    -1.296875  exact
+          toward_zero      AD    -1.296875  exact
+          toward_positive  AD    -1.296875  exact
+          toward_negative  AD    -1.296875  exact
+          to_odd           AD    -1.296875  exact
+        """,
+    ),
+    "a table, beyond its end": (
+        lambda: explain("nf4", value=-3),
+        """
+        nf4 of -3 = code 0 = -1
+
+          bits      0000
+          field     index
+          at        3..0
+
+          given     -3 (int)
+          decimal   -3
+          fraction  -3
+          hex       -0x1.8p+1
+          result    values[0] = -1
+          class     -normal
+          error     2
+          policies  rounding=nearest_even, overflow=saturate, nan=error, subnormals=keep
+
+          ladder  code  bits  value
+          above   0     0000  -1
+          given               -3
+
+          rounding        code  value  why
+          nearest_even *  0     -1     beyond the last value
+        """,
+    ),
+    "a negative in an unsigned format": (
+        lambda: explain("ue4m3", value=-3.0),
+        """
+        ue4m3 of -3.0 = code 7F = NaN
+
+          bits      1111      111
+          field     exponent  mantissa
+          at        6..3      2..0
+
+          given     -3.0 (float64 C008000000000000)
+          decimal   -3
+          fraction  -3
+          hex       -0x1.8p+1
+          result    NaN: exponent and mantissa all ones
+          class     NaN, the canonical one
+          policies  rounding=nearest_even, overflow=saturate, nan=canonical, negative=nan,
+                    subnormals=keep
+
+          negative  for -3.0
+          nan *     7F = NaN
+          zero      00 = 0
+          abs       44 = 3
+          error     ValueError
+        """,
+    ),
+    "a NaN where there is none": (
+        lambda: explain("e2m1", value=math.nan),
+        """
+        e2m1 of nan = ValueError
+
+          given     nan (float64 7FF8000000000000)
+          policies  rounding=nearest_even, overflow=saturate, nan=error, subnormals=keep
+
+          nan      NaN
+          error *  ValueError
+          max      7 = 6
+          zero     0 = 0
+        """,
+    ),
+    "a format": (
+        lambda: explain("e2m1"),
+        """
+        e2m1: float, 4 bits
+
+          bits           s     ee        m
+          field          sign  exponent  mantissa
+          at             3     2..1      0
+
+          value          (-1)^s * 2^(e-1) * (1 + m/2)
+          where e = 0    (-1)^s * 2^(1-1) * (0 + m/2)
+          max            7 = 6
+          min            F = -6
+          min normal     2 = 1
+          min subnormal  1 = 0.5
+          precision      2 bits
+          zero           0 = 0, 8 = -0
+          inf            none
+          nan            none
+          lane           4 bits; 8 codes in 1 word
+          defaults       rounding=nearest_even, overflow=saturate, nan=error, subnormals=keep
+          aliases        e2m1fn, float4_e2m1fn, F4, fp4, fp4_e2m1
+          source         OCP Microscaling Formats (MX) Specification, 1.0, 2023-09-07, section 5.3
+
+          overflow       beyond 6  +Inf
+          saturate *     7 = 6     7 = 6
+          nonsaturating  7 = 6     7 = 6
+          propagate      7 = 6     7 = 6
+
+          nan      NaN
+          error *  ValueError
+          max      7 = 6
+          zero     0 = 0
+
+          code  bits    value
+          0     0 00 0  0
+          1     0 00 1  0.5
+          2     0 01 0  1
+          3     0 01 1  1.5
+          4     0 10 0  2
+          5     0 10 1  3
+          6     0 11 0  4
+          7     0 11 1  6
+          8     1 00 0  -0
+          9     1 00 1  -0.5
+          A     1 01 0  -1
+          B     1 01 1  -1.5
+          C     1 10 0  -2
+          D     1 10 1  -3
+          E     1 11 0  -4
+          F     1 11 1  -6
+        """,
+    ),
+    "a format with a lane of its own": (
+        lambda: explain("tf32", overflow="saturate"),
+        """
+        tf32: float, 19 bits
+
+          bits           s     eeeeeeee  mmmmmmmmmm
+          field          sign  exponent  mantissa
+          at             18    17..10    9..0
+
+          value          (-1)^s * 2^(e-127) * (1 + m/1024)
+          where e = 0    (-1)^s * 2^(1-127) * (0 + m/1024)
+          max            3FBFF = ~3.4011621342146535e+38
+          min            7FBFF = ~-3.4011621342146535e+38
+          min normal     00400 = ~1.1754943508222875e-38
+          min subnormal  00001 = ~1.1479437019748901e-41
+          precision      11 bits
+          zero           00000 = 0, 40000 = -0
+          inf            3FC00, 7FC00
+          nan            3FC01..3FFFF, 7FC01..7FFFF; canonical 3FE00
+          lane           32 bits; the code in 31..13; 1 code in 1 word
+          policies       rounding=nearest_even, overflow=saturate, nan=canonical,
+                         subnormals=keep
+          aliases        tensorfloat32, e8m10
+          source         NVIDIA PTX ISA, 8.7, alternate floating-point data formats
+
+          overflow       beyond ~3.40116213421e+38    +Inf
+          saturate *     3FBFF = ~3.40116213421e+38  3FBFF = ~3.40116213421e+38
+          nonsaturating  3FC00 = Inf                 3FC00 = Inf
+          propagate      3FBFF = ~3.40116213421e+38  3FC00 = Inf
+          ocp_table3     3FC00 = Inf                 3FC00 = Inf
+
+          nan            NaN                         -NaN
+          canonical *    3FE00 = NaN                 3FE00 = NaN
+          preserve_sign  3FE00 = NaN                 7FE00 = NaN
+          error          ValueError                  ValueError
+          max            3FBFF = ~3.40116213421e+38  3FBFF = ~3.40116213421e+38
+          zero           00000 = 0                   00000 = 0
+        """,
+    ),
+    "a word in the article's order": (
+        lambda: explain_word(0x38004000, "fp16", "big"),
+        """
+        word 38004000: 2 lanes of fp16, order big
+
+          bits      0011100000000000  0100000000000000
+          field     lane 0            lane 1
+          at        31..16            15..0
+
+          order     lane 0 in the high bits
+
+          lane  at      code  bits                value
+          0     31..16  3800  0 01110 0000000000  0.5
+          1     15..0   4000  0 10000 0000000000  2
+        """,
+    ),
+    "a word with a rest": (
+        lambda: explain_word(0x85103081, "e3m2"),
+        """
+        word 85103081: 5 lanes of e3m2, order little
+
+          bits      10      000101  000100  000011  000010  000001
+          field     rest    lane 4  lane 3  lane 2  lane 1  lane 0
+          at        31..30  29..24  23..18  17..12  11..6   5..0
+
+          order     lane 0 in the low bits
+          rest      the first bits of lane 5, which ends in the next word
+
+          lane  at      code  bits      value
+          0     5..0    01    0 000 01  0.0625
+          1     11..6   02    0 000 10  0.125
+          2     17..12  03    0 000 11  0.1875
+          3     23..18  04    0 001 00  0.25
+          4     29..24  05    0 001 01  0.3125
+        """,
+    ),
+    "a word with bits outside a code": (
+        lambda: explain_word(0x3F8F0001, "tf32", "big"),
+        """
+        word 3F8F0001: 1 lane of tf32, order big
+
+          bits      00111111100011110000000000000001
+          field     lane 0
+          at        31..0
+
+          order     lane 0 in the high bits
+          lane      32 bits; the code in 31..13
+          not zero  bits outside the code in lane 0
+
+          lane  at     code   bits                   value
+          0     31..0  1FC78  0 01111111 0001111000  1.1171875
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_text(name: str) -> None:
+    make, text = TEXTS[name]
+    assert str(make()) == textwrap.dedent(text).strip("\n").rstrip()
