@@ -7,13 +7,14 @@ Source: design of this project.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from feather_ref._parts import Parts, nan_codes, split
-from feather_ref._sources import split_longdouble
+from feather_ref._parts import Parts, nan_codes
+from feather_ref._sources import source_parts
 from feather_ref._sweep import Array, place, spell, sweep
 from feather_ref.formats import Format
 from feather_ref.policy import Policy
@@ -40,7 +41,8 @@ def refuse_errors(bits: Array, src: Format | None, policy: Policy, name: str) ->
     if nan:
         _refuse(bits, src, name, _is_nan, f"is NaN, and nan='error' for {policy.fmt.name!r}")
     if below:
-        _refuse(bits, src, name, _is_negative, f"is negative, and negative='error' for {policy.fmt.name!r}")
+        found = partial(_is_negative, policy.subnormals == "flush_input")
+        _refuse(bits, src, name, found, f"is negative, and negative='error' for {policy.fmt.name!r}")
 
 
 def _refuse(bits: Array, src: Format | None, name: str, found: Any, text: str) -> None:
@@ -77,9 +79,6 @@ def _is_nan(chunk: Array, src: Format | None) -> NDArray[np.bool_]:
     return nan_codes(chunk.astype(np.uint64) & np.uint64(src.code_mask), src)
 
 
-def _is_negative(chunk: Array, src: Format | None) -> NDArray[np.bool_]:
-    if src is None:
-        parts = split_longdouble(chunk)
-    else:
-        parts = split(chunk.astype(np.uint64) & np.uint64(src.code_mask), src)
+def _is_negative(flush: bool, chunk: Array, src: Format | None) -> NDArray[np.bool_]:
+    parts = source_parts(chunk, src, flush)
     return parts.negative & ~parts.zero & ~parts.nan

@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feather_ref._bits import U64, ZERO, funnel
-from feather_ref._parts import flush_subnormals, merge, split
+from feather_ref._parts import merge
+from feather_ref._sources import source_parts
 from feather_ref._sweep import CHUNK
 from feather_ref.formats import Format
 from feather_ref.policy import Policy
@@ -36,11 +37,9 @@ Codes = NDArray[Any]
 Kernel = Callable[[Codes, Codes], None]  # (source bits, result codes), one chunk, native order
 
 
-def convert_bits(bits: U64, src: Format, policy: Policy, random: U64 | None = None, n_bits: int = 0) -> U64:
-    """The definition, on source bits as uint64."""
-    parts = split(bits & np.uint64(src.code_mask), src)
-    if policy.subnormals == "flush_input" and src.has_subnormals:
-        parts = flush_subnormals(parts, src.emin)
+def convert_bits(bits: Codes, src: Format | None, policy: Policy, random: U64 | None = None, n_bits: int = 0) -> U64:
+    """The definition, on source bits (src None: on longdouble values)."""
+    parts = source_parts(bits, src, policy.subnormals == "flush_input")
     return merge(parts, policy, random, n_bits)
 
 
@@ -57,7 +56,7 @@ def kernel(src: Format, policy: Policy, storage: np.dtype[Any]) -> Kernel:
 
 def _definition(src: Format, policy: Policy) -> Kernel:
     def run(bits: Codes, out: Codes) -> None:
-        out[...] = convert_bits(bits.astype(np.uint64), src, policy)
+        out[...] = convert_bits(bits, src, policy)
 
     return run
 
@@ -130,8 +129,9 @@ def _adds(src: Format, policy: Policy) -> bool:
     """Whether addition serves: a signed float source into a narrower float with zero and subnormals."""
     dst = policy.fmt
     floats = src.kind == dst.kind == "float" and src.bits in (32, 64) and src.signed
-    narrower = src.mantissa_bits > dst.mantissa_bits >= 1 and src.bias >= dst.bias
-    return floats and narrower and dst.has_zero and policy.subnormals == "keep"
+    narrower = src.mantissa_bits > dst.mantissa_bits >= 1
+    reaches = 0 <= src.bias - dst.bias < src.max_magnitude >> src.mantissa_bits  # the target's least normal
+    return floats and narrower and reaches and dst.has_zero and policy.subnormals == "keep"
 
 
 def _addition(src: Format, policy: Policy) -> Kernel:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feather_ref._bits import ZERO
-from feather_ref._parts import FP64, Parts, normalised
+from feather_ref._parts import FP64, Parts, flush_subnormals, normalised, split
 from feather_ref.formats import FORMATS, Format
 
 _FLOATS = {np.float16: FORMATS["fp16"], np.float32: FORMATS["fp32"], np.float64: FP64}
@@ -75,7 +75,8 @@ def as_array(x: object) -> NDArray[Any]:
         return array  # not Python numbers: row_of says so
     if array.dtype.kind == "f" and not any(_is_big(leaf) for leaf in flat):
         return array
-    exact = [_odd_float(leaf, i) if isinstance(leaf, int) else leaf for i, leaf in enumerate(flat)]
+    whole = (int, np.integer)
+    exact = [_odd_float(int(leaf), i) if isinstance(leaf, whole) else leaf for i, leaf in enumerate(flat)]
     return np.array(exact, np.float64).reshape(leaves.shape)
 
 
@@ -92,6 +93,15 @@ def _odd_float(value: int, index: int) -> float:
         return math.copysign(math.ldexp(top, extra), value)
     except OverflowError:
         raise ValueError(f"x: the integer at flat index {index} has {abs(value).bit_length()} bits") from None
+
+
+def source_parts(bits: NDArray[Any], src: Format | None, flush: bool = False) -> Parts:
+    """Source bits (src None: longdouble values) as parts; flush: subnormals of the source are zero."""
+    if src is None:
+        parts, emin = split_longdouble(bits), int(np.finfo(np.longdouble).minexp)
+    else:
+        parts, emin = split(bits.astype(np.uint64) & np.uint64(src.code_mask), src), src.emin
+    return flush_subnormals(parts, emin) if flush and (src is None or src.has_subnormals) else parts
 
 
 def split_longdouble(x: NDArray[np.longdouble]) -> Parts:

@@ -24,12 +24,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from feather_ref._bits import ZERO, shift_right_jam
 from feather_ref._checks import refuse_parts
-from feather_ref._parts import Parts, flush_subnormals, merge, normalised, split
-from feather_ref._sources import as_array, bits_of, row_of
+from feather_ref._parts import Parts, merge, normalised, split
+from feather_ref._sources import as_array, bits_of, row_of, source_parts
 from feather_ref._sweep import Array, sweep
 from feather_ref.codec import check_codes, code_dtype
 from feather_ref.formats import Format, get_format
-from feather_ref.policy import Policies, Policy, resolve
+from feather_ref.policy import Policies, resolve
 from feather_ref.rounding import STOCHASTIC
 
 MAX_PRECISION = 24
@@ -164,20 +164,14 @@ def _run(
     out = np.empty(shape, code_dtype(fmt))
 
     def work(start: int, *chunks: Array) -> None:
-        parts = [_take(chunk, row, policy) for chunk, row in zip(chunks[:-1], rows, strict=True)]
+        flush = policy.subnormals == "flush_input"
+        parts = [source_parts(chunk, row, flush) for chunk, row in zip(chunks[:-1], rows, strict=True)]
         result = op(*parts, policy.rounding)
         refuse_parts(result, policy, name, start, shape)
         chunks[-1][...] = merge(result, policy)
 
     sweep(arrays, out, work)
     return out
-
-
-def _take(chunk: Array, row: Format, policy: Policy) -> Parts:
-    parts = split(chunk.astype(np.uint64) & np.uint64(row.code_mask), row)
-    if policy.subnormals == "flush_input" and row.has_subnormals:
-        return flush_subnormals(parts, row.emin)
-    return parts
 
 
 # --- on parts ---------------------------------------------------------------------------------

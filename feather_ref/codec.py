@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from feather_ref._checks import check_range, refuse_errors
 from feather_ref._fast import convert_bits, kernel
-from feather_ref._parts import FP64, Parts, flush_subnormals, merge, split
-from feather_ref._sources import as_array, bits_of, row_of, split_longdouble
+from feather_ref._parts import FP64, split
+from feather_ref._sources import as_array, bits_of, row_of
 from feather_ref._sweep import Array, place, spell, sweep
 from feather_ref.formats import FORMATS, Format, check_int, get_format
 from feather_ref.policy import Nan, Policies, Policy, resolve
@@ -109,6 +109,8 @@ def encode(
     result = _output(out, array.shape, _storage(row))
     bits = array if src is None else bits_of(array)
     refuse_errors(bits, src, policy, "x")
+    if report and out is not None and np.may_share_memory(bits, out):
+        bits = bits.copy()
     _convert(bits, src, policy, result, random)
     return (result, make_report(bits, src, result, policy)) if report else result
 
@@ -122,19 +124,9 @@ def _convert(bits: Array, src: Format | None, policy: Policy, out: Array, random
 
     def work(start: int, chunk: Array, *rest: Array) -> None:
         operand = (rest[0].astype(np.uint64), random[1]) if random else (None, 0)
-        if src is None:
-            rest[-1][...] = merge(_longdouble_parts(chunk, policy), policy, *operand)
-        else:
-            rest[-1][...] = convert_bits(chunk.astype(np.uint64), src, policy, *operand)
+        rest[-1][...] = convert_bits(chunk, src, policy, *operand)
 
     sweep([bits, random[0]] if random else [bits], out, work)
-
-
-def _longdouble_parts(x: Array, policy: Policy) -> Parts:
-    parts = split_longdouble(x)
-    if policy.subnormals == "flush_input":
-        return flush_subnormals(parts, int(np.finfo(np.longdouble).minexp))
-    return parts
 
 
 def _random(
@@ -181,7 +173,10 @@ def check_codes(codes: ArrayLike, fmt: str | Format, name: str = "codes") -> Arr
     Raises TypeError for what is not integers, ValueError for a code that is too wide.
     """
     row = _packable(fmt)
-    array = np.asarray(codes)
+    try:
+        array = np.asarray(codes)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
     if array.size == 0 and not isinstance(codes, np.ndarray):
         array = array.astype(_storage(row))  # an empty list has dtype float64
     check_range(array, row.code_mask, name, row.name)
@@ -206,15 +201,19 @@ def decode(
     Raises ValueError with the first code whose value is not exact in dtype.
     """
     row = _packable(fmt)
-    bits = check_codes(codes, row)
+    return _decode(check_codes(codes, row), row, dtype, out, "codes")
+
+
+def _decode(bits: Array, row: Format, dtype: DTypeLike | None, out: Array | None, name: str) -> Array:
+    """`decode` of checked codes; name: what an error calls an element."""
     wanted = _value_dtype(row, dtype, out)
     dst = FP64 if wanted.type is np.longdouble else _float_row(wanted)
     nan: Nan = "canonical" if dst.has_nan else "error"
     policy = resolve(dst, overflow="nonsaturating", nan=nan, negative="error")
     result = _output(out, bits.shape, wanted)
-    refuse_errors(bits, row, policy, "codes")
+    refuse_errors(bits, row, policy, name)
     if not _fits(row, dst):
-        _refuse_inexact(bits, row, policy, wanted)
+        _refuse_inexact(bits, row, policy, wanted, name)
     if wanted.type is np.longdouble:
         result[...] = decode(bits, row, np.float64)  # exact
     else:
@@ -224,7 +223,10 @@ def decode(
 
 def _value_dtype(row: Format, dtype: DTypeLike | None, out: object) -> np.dtype[Any]:
     if dtype is not None:
-        wanted: np.dtype[Any] = np.dtype(dtype)
+        try:
+            wanted: np.dtype[Any] = np.dtype(dtype)
+        except TypeError as error:
+            raise TypeError(f"dtype: {error}") from None
         return wanted if wanted.isnative else wanted.newbyteorder("=")
     if isinstance(out, np.ndarray):
         return out.dtype
@@ -232,7 +234,10 @@ def _value_dtype(row: Format, dtype: DTypeLike | None, out: object) -> np.dtype[
 
 
 def _float_row(dtype: np.dtype[Any]) -> Format:
-    row = row_of(dtype)
+    try:
+        row = row_of(dtype)
+    except TypeError:
+        row = None
     if row is None or row.kind != "float":
         raise TypeError(f"dtype must be a float dtype, got {dtype}")
     return row
@@ -254,7 +259,7 @@ def _emax(row: Format) -> int:
     return row.emin + (row.max_magnitude >> row.mantissa_bits) - row.has_zero
 
 
-def _refuse_inexact(codes: Array, row: Format, policy: Policy, dtype: np.dtype[Any]) -> None:
+def _refuse_inexact(codes: Array, row: Format, policy: Policy, dtype: np.dtype[Any], name: str) -> None:
     """Raise for the first code whose value the result dtype does not hold."""
 
     def work(start: int, chunk: Array) -> None:
@@ -264,7 +269,7 @@ def _refuse_inexact(codes: Array, row: Format, policy: Policy, dtype: np.dtype[A
         if bad.any():
             index = place(start + int(bad.argmax()), codes.shape)
             code = f"{int(codes[index]):0{(row.bits + 3) // 4}X}"
-            raise ValueError(f"{spell('codes', index)} = {code}: its {row.name!r} value is not exact in {dtype}")
+            raise ValueError(f"{spell(name, index)}: the value of {row.name!r} code {code} is not exact in {dtype}")
 
     sweep([codes], None, work)
 
@@ -314,7 +319,7 @@ def quantize(
     codes = encode(array, fmt, random_bits=random_bits, n_bits=n_bits, **policies)
     row = row_of(array.dtype)
     is_float = row is None or row.kind == "float"
-    return decode(codes, fmt, array.dtype if is_float else None, out=out)
+    return _decode(codes, get_format(fmt), array.dtype if is_float else None, out, "x")
 
 
 def value_table(fmt: str | Format) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feather_ref._parts import Parts, split
-from feather_ref._sources import split_longdouble
+from feather_ref._sources import source_parts
 from feather_ref._sweep import Array, place, sweep
 from feather_ref.formats import Format
 from feather_ref.policy import Policy
@@ -33,9 +33,9 @@ class Count:
 class Report:
     """What an encode did to `size` elements.
 
-    inexact: finite inputs whose code has another value.  saturated: inputs beyond the greatest
-    value, or infinite, that became finite.  nonfinite: finite inputs that became Inf or NaN.
-    flushed: nonzero inputs that became zero.  nan: NaN inputs.
+    inexact: finite inputs whose code has another value.  saturated: inputs whose magnitude is
+    beyond the greatest value, or infinite, that became finite.  nonfinite: finite inputs that
+    became Inf or NaN.  flushed: nonzero inputs that became zero.  nan: NaN inputs.
     """
 
     size: int
@@ -55,10 +55,7 @@ def make_report(bits: Array, src: Format | None, codes: Array, policy: Policy) -
     first: dict[str, int] = {}
 
     def work(start: int, before: Array, after: Array) -> None:
-        if src is None:
-            x = split_longdouble(before)
-        else:
-            x = split(before.astype(np.uint64) & np.uint64(src.code_mask), src)
+        x = source_parts(before, src)
         y = split(after.astype(np.uint64), policy.fmt)
         for name, hit in zip(NAMES, effects(x, y, policy), strict=True):
             if hit.any():

@@ -434,15 +434,15 @@ def test_encode_quotient_is_not_the_code_of_a_rounded_quotient() -> None:
 @pytest.mark.parametrize(
     ("num", "den", "name", "dtype"),
     [
-        (np.int64([1]), np.float32([1]), "num", "int64"),
-        (np.longdouble([1]), np.float32([1]), "num", "longdouble"),
-        (np.float32([1]), np.float64([1]), "den", "float64"),
-        (np.float32([1]), np.int64([1]), "den", "int64"),
+        (np.int64([1]), np.float32([1]), "x", "int64"),
+        (np.longdouble([1]), np.float32([1]), "x", "longdouble"),
+        (np.float32([1]), np.float64([1]), "scale", "float64"),
+        (np.float32([1]), np.int64([1]), "scale", "int64"),
     ],
 )
 def test_encode_quotient_refuses_what_would_round_twice(num: Array, den: Array, name: str, dtype: str) -> None:
     dtype = str(np.dtype(dtype))  # longdouble is float128 here, or float64 on other machines
-    if dtype == "float64" and name == "num":
+    if dtype == "float64" and name == "x":
         pytest.skip("long double is double here")
     with pytest.raises(TypeError, match=rf"{name}: dtype {dtype}"):
         fr.encode_quotient(num, den, "e4m3")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 from xml.etree import ElementTree
 
@@ -24,7 +25,7 @@ WIDE = [row for row in FORMATS.values() if row.bits > 8]
 EXTRA = [get_format(name) for name in ("binary8p1uf", "binary8p3se", "binary6p4sf", "minifloat(4,3,bias=-2)")]
 INT1 = Format("int1", 1, kind="integer")
 HOSTILE = Format(
-    "<b onclick=\"x\">&'$", 4, kind="integer", source=Source("<script>alert(1)</script>"), aliases=("</table>", "&amp;")
+    '<b onclick="x">&\'$', 4, kind="integer", source=Source("<script>alert(1)</script>"), aliases=("</table>", "&amp;")
 )
 
 
@@ -72,7 +73,7 @@ TEXTS = {
           ulp       32
 
           ladder    code  bits        value
-          above                       none; 480 would be next
+          above                       none; next 480
           midpoint                    464
           this      7E    0 1111 110  448
           midpoint                    432
@@ -100,7 +101,7 @@ TEXTS = {
           ladder    code  bits        value
           above     FB    1 11110 11  -57344
           midpoint                    -61440
-          this      FC    1 11111 00  -Inf, in place of -65536
+          this      FC    1 11111 00  -Inf; next -65536
 
           overflow       beyond -57344  -Inf
           saturate *     FB = -57344    FB = -57344
@@ -156,7 +157,7 @@ TEXTS = {
           midpoint                   -127.5
           this      80    1 0000000  -128
           midpoint                   -128.5
-          below                      none; -129 would be next
+          below                      none; next -129
         """,
     ),
     "a P3109 Inf": (
@@ -172,7 +173,7 @@ TEXTS = {
           class     +inf
 
           ladder    code  bits        value
-          this      7F    0 11111 11  Inf, in place of 57344
+          this      7F    0 11111 11  Inf; next 57344
           midpoint                    53248
           below     7E    0 11111 10  49152
 
@@ -239,7 +240,7 @@ TEXTS = {
           above     FE    1 1111 110  -448
           given                       -464
           midpoint                    -464
-          below                       none; -480 would be next
+          below                       none; next -480
 
           rounding         code  value  why
           nearest_even     FE    -448   tie: FE is even
@@ -251,7 +252,7 @@ TEXTS = {
 
           overflow         beyond -448  -Inf
           saturate         FE = -448    FE = -448
-          nonsaturating *  FF = NaN     FF = NaN
+          nonsaturating *  FE = -448    FF = NaN
           propagate        FE = -448    FE = -448
           ocp_table3       FF = NaN     FF = NaN
         """,
@@ -411,7 +412,8 @@ TEXTS = {
           lane           4 bits; 8 codes in 1 word
           defaults       rounding=nearest_even, overflow=saturate, nan=error, subnormals=keep
           aliases        e2m1fn, float4_e2m1fn, F4, fp4, fp4_e2m1
-          source         OCP Microscaling Formats (MX) Specification, 1.0, 2023-09-07, section 5.3
+          source         OCP Microscaling Formats (MX) Specification, 1.0, 2023-09-07, section
+                         5.3
 
           overflow       beyond 6  +Inf
           saturate *     7 = 6     7 = 6
@@ -467,18 +469,18 @@ TEXTS = {
           aliases        tensorfloat32, e8m10
           source         NVIDIA PTX ISA, 8.7, alternate floating-point data formats
 
-          overflow       beyond ~3.40116213421e+38    +Inf
-          saturate *     3FBFF = ~3.40116213421e+38  3FBFF = ~3.40116213421e+38
-          nonsaturating  3FC00 = Inf                 3FC00 = Inf
-          propagate      3FBFF = ~3.40116213421e+38  3FC00 = Inf
-          ocp_table3     3FC00 = Inf                 3FC00 = Inf
+          overflow       beyond ~3.4011621342e+38   +Inf
+          saturate *     3FBFF = ~3.4011621342e+38  3FBFF = ~3.4011621342e+38
+          nonsaturating  3FC00 = Inf                3FC00 = Inf
+          propagate      3FBFF = ~3.4011621342e+38  3FC00 = Inf
+          ocp_table3     3FC00 = Inf                3FC00 = Inf
 
-          nan            NaN                         -NaN
-          canonical *    3FE00 = NaN                 3FE00 = NaN
-          preserve_sign  3FE00 = NaN                 7FE00 = NaN
-          error          ValueError                  ValueError
-          max            3FBFF = ~3.40116213421e+38  3FBFF = ~3.40116213421e+38
-          zero           00000 = 0                   00000 = 0
+          nan            NaN                        -NaN
+          canonical *    3FE00 = NaN                3FE00 = NaN
+          preserve_sign  3FE00 = NaN                7FE00 = NaN
+          error          ValueError                 ValueError
+          max            3FBFF = ~3.4011621342e+38  3FBFF = ~3.4011621342e+38
+          zero           00000 = 0                  00000 = 0
         """,
     ),
     "a word in the article's order": (
@@ -541,3 +543,329 @@ TEXTS = {
 def test_text(name: str) -> None:
     make, text = TEXTS[name]
     assert str(make()) == textwrap.dedent(text).strip("\n").rstrip()
+
+
+# --- every code -------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def _pages(row: Format) -> list[Explanation]:
+    """Every code explained."""
+    return [explain(row, code) for code in range(1 << row.bits)]
+
+
+@pytest.mark.parametrize("row", [*SMALL, *EXTRA, INT1], ids=str)
+def test_every_code_has_the_oracles_value(row: Format) -> None:
+    for code, page in enumerate(_pages(row)):
+        want = oracle.decode(code, row)
+        assert page.value == (want.kind, want.negative, want.magnitude)
+        assert (page.code, page.fmt) == (code, row)
+        assert "".join(field.bits for field in page.fields) == f"{code:0{row.bits}b}"
+        assert _widest(page) <= WIDTH
+        if want.kind == "finite" and row.kind != "table":
+            text = dict(page.facts)["value"]
+            assert _arithmetic(text.rsplit(" = ", 1)[0]) == want.signed, text
+
+
+def test_every_code_of_p3109_has_the_oracles_value() -> None:
+    for row in p3109_formats():
+        for code in range(1 << row.bits):
+            want = oracle.decode(code, row)
+            assert number_of(code, row) == (want.kind, want.negative, want.magnitude), (row, code)
+        for code in {0, 1, row.max_magnitude, row.canonical_nan or 0, row.code_mask}:
+            assert _widest(explain(row, code)) <= WIDTH
+
+
+@pytest.mark.parametrize("row", WIDE, ids=str)
+def test_codes_of_wide_formats(row: Format) -> None:
+    special = [0, 1, row.max_magnitude, row.max_magnitude + 1, row.code_mask, row.canonical_nan or 0]
+    sample = np.random.default_rng(row.bits).integers(0, 1 << row.bits, 60).tolist()
+    for code in (*special, *sample):
+        want, page = oracle.decode(code, row), explain(row, code)
+        assert page.value == (want.kind, want.negative, want.magnitude)
+        assert _widest(page) <= WIDTH
+
+
+def _widest(page: Explanation) -> int:
+    return max(map(len, str(page).splitlines()))
+
+
+def _arithmetic(text: str) -> Fraction:
+    """The right-hand side of a formula, worked out with fractions: `2^(5-7)` is a power."""
+    names = text.replace("^", "**").replace("(", "(F(0)+").replace("F(0)+-1", "F(-1)")
+    return eval(names, {"F": Fraction, "__builtins__": {}})  # only digits and operators of our own text
+
+
+@pytest.mark.parametrize("row", [*SMALL, *EXTRA], ids=str)
+def test_ladder_holds_the_neighbours_and_the_midpoints(row: Format) -> None:
+    numbers = [oracle.decode(code, row) for code in range(1 << row.bits)]
+    values = sorted({number.signed for number in numbers if number.kind == "finite"})
+    for number, page in zip(numbers, _pages(row), strict=True):
+        if number.kind != "finite":
+            continue
+        at = values.index(number.signed)
+        rungs = page.tables[0].rows
+        for label, near in (("above", at + 1), ("below", at - 1)):
+            shown = [rung for rung in rungs if rung[0] == label and rung[1]]
+            if not 0 <= near < len(values):
+                assert not shown or oracle.decode(int(shown[0][1], 16), row).kind == "inf"
+                continue
+            assert oracle.decode(int(shown[0][1], 16), row).signed == values[near]
+            middle = decimal_text((values[at] + values[near]) / 2)
+            assert ("midpoint", "", "", middle) in rungs
+
+
+# --- numbers on their way to a code -----------------------------------------------------------
+
+
+def _rounding_rows(page: Explanation) -> list[tuple[str, ...]]:
+    return [row for table in page.tables if table.head[0] == "rounding" for row in table.rows]
+
+
+@pytest.mark.parametrize(
+    "row", [get_format("e4m3"), get_format("e5m2"), get_format("uint4"), INT1, *EXTRA[:3]], ids=str
+)
+@pytest.mark.parametrize("policies", [{}, {"overflow": "nonsaturating"}, {"subnormals": "flush_output"}], ids=str)
+def test_roundings_go_where_the_oracle_sends_them(row: Format, policies: dict[str, Any]) -> None:
+    points = helpers.interesting(row)
+    for x in (*points[:: max(1, points.size // 14)].tolist(), math.inf, -math.inf):
+        page = explain(row, value=x, **policies)
+        assert page.code == oracle.encode(x, row, **policies)
+        assert _widest(page) <= WIDTH
+        for name, code, _, why in _rounding_rows(page):
+            want = oracle.encode(x, row, rounding=name.removesuffix(" *"), **policies)
+            assert int(code, 16) == want
+            assert why
+            if " is " in why:  # it names the code that it explains
+                assert why.removeprefix("tie: ").startswith(f"{code} is "), why
+
+
+REASONS = [
+    # e4m3: 08 is 2^-6, 09 is 1.125 * 2^-6; the tie is 1.0625 * 2^-6 and 08 is even
+    ("e4m3", 1.0625 * 2**-6, {}, ("tie: 08 is even", "tie: 09 is farther from 0")),
+    ("e4m3", -1.0625 * 2**-6, {}, ("tie: 88 is even", "tie: 89 is farther from 0")),
+    ("e4m3", -1.07 * 2**-6, {}, ("below the midpoint", "below the midpoint")),
+    ("e4m3", -1.05 * 2**-6, {}, ("above the midpoint", "above the midpoint")),
+    ("e4m3", 480.0, {"overflow": "propagate"}, ("overflow, propagate",) * 2),
+    ("e4m3", 2.0**-9, {"subnormals": "flush_output"}, ("flushed to zero",) * 2),
+    ("bf16", np.float16(2**-15), {"subnormals": "flush_input"}, ("flushed to zero",) * 2),
+    ("bf16", np.float16(2**-14), {"subnormals": "flush_input"}, ("exact",) * 2),
+    ("e8m0", 0, {}, ("below the least value",) * 2),
+    ("e8m0", -3.0, {"negative": "abs"}, ("tie: 80 is even", "tie: 81 is farther from 0")),
+    ("binary8p3uf", -(2.0**-40), {}, ("rounds to 0",) * 2),
+    ("binary8p3uf", -1, {}, ("rounds to a negative",) * 2),
+    ("e5m2", math.inf, {}, ("overflow, saturate",) * 2),
+]
+
+
+@pytest.mark.parametrize(("fmt", "x", "policies", "reasons"), REASONS)
+def test_reasons(fmt: str, x: Any, policies: dict[str, Any], reasons: tuple[str, str]) -> None:
+    whys = tuple(why for _, _, _, why in _rounding_rows(explain(fmt, value=x, **policies))[:2])
+    assert whys == reasons
+
+
+def test_reasons_of_a_table() -> None:
+    # fp4_bnb holds 0.25 and 0.16666667163372040; 1/192 is the least
+    row = get_format("fp4_bnb")
+    tie = (row.values[6] + 0.25) / 2
+    got = [_rounding_rows(explain(row, value=x))[0] for x in (0.25, tie, -tie, tie * 1.01, tie * 0.99, 2, math.inf)]
+    assert [(code, why) for _, code, _, why in got] == [
+        ("7", "exact"),
+        ("6", "tie: the smaller magnitude"),
+        ("E", "tie: the smaller magnitude"),
+        ("7", "above the midpoint"),
+        ("6", "below the midpoint"),
+        ("3", "beyond the last value"),
+        ("3", "beyond the last value"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "given"),
+    [
+        (0.1, "0.1 (float64 3FB999999999999A)"),
+        (np.float16(0.1), "0.1 (float16 2E66)"),
+        (np.array(0.1, ">f4"), "0.1 (float32 3DCCCCCD)"),
+        (ml_dtypes.bfloat16(0.1), "0.10009765625 (bfloat16 3DCD)"),
+        (ml_dtypes.float8_e4m3fn(448), "448 (float8_e4m3fn 7E)"),
+        (-(2**63), "-9223372036854775808 (int)"),
+        (2**70 + 1, "~1.1805916207174113034e+21 (int)"),
+        (np.uint8(7), "7 (uint8)"),
+        (np.bool_(True), "1 (bool)"),
+        (-0.0, "-0.0 (float64 8000000000000000)"),
+    ],
+)
+def test_given(value: Any, given: str) -> None:
+    page = explain("fp32", value=value)
+    assert dict(page.facts)["given"] == given
+
+
+def test_integers_and_longdoubles_are_exact() -> None:
+    facts = dict(explain("fp32", value=2**70 + 1).facts)
+    assert facts["decimal"] == str(2**70 + 1)
+    x = np.longdouble(1) + np.longdouble(2) ** -60
+    want = Fraction(*x.as_integer_ratio())
+    assert dict(explain("fp32", value=x).facts)["fraction"] == fraction_text(want)
+
+
+def test_profile_and_two_nan_codes() -> None:
+    page = explain("e5m2", value=math.nan, nan=(0x7D, 0xFE))
+    assert dict(page.facts)["policies"] == "rounding=nearest_even, overflow=saturate, nan=7D/FE, subnormals=keep"
+    assert page.tables[0].rows[-1] == ("7D/FE *", "7D = NaN", "FE = NaN")
+    page = explain("e5m2", value=math.nan, nan=0x7D)
+    assert page.tables[0].rows[-1] == ("7D *", "7D = NaN", "7D = NaN")
+
+
+# --- words ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", [row for row in FORMATS.values() if row.bits <= 16], ids=str)
+@pytest.mark.parametrize("order", ["little", "big"])
+def test_lanes(row: Format, order: Any) -> None:
+    for word in (0, 0xFFFFFFFF, 0x12345678, 0x80000001):
+        page = explain_word(word, row, order)
+        assert "".join(field.bits for field in page.fields) == f"{word:032b}"
+        assert _widest(page) <= WIDTH
+        for lane, at, code, bits, value in page.tables[0].rows:
+            # by hand: the lane's bits are a slice of the word, the code lies storage_shift above its lowest
+            low = int(lane) * row.storage_bits
+            low = low if order == "little" else 32 - low - row.storage_bits
+            want = (word >> (low + row.storage_shift)) & ((1 << row.bits) - 1)
+            assert (at, int(code, 16), bits.replace(" ", "")) == (
+                f"{low + row.storage_bits - 1}..{low}",
+                want,
+                f"{want:0{row.bits}b}",
+            )
+            assert value == str(number_of(want, row))
+
+
+def test_a_word_of_single_bits() -> None:
+    page = explain_word(0x80000001, Format("bit", 1, kind="integer", signed=False))
+    assert [row[2] for row in page.tables[0].rows] == ["1", *"0" * 30, "1"]
+    assert _widest(page) <= WIDTH
+
+
+# --- numbers as text --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("x", "digits", "text"),
+    [
+        (Fraction(100), 17, "100"),
+        (Fraction(10**30), 17, "1e+30"),
+        (Fraction(2**60), 17, "~1.152921504606847e+18"),
+        (Fraction(2**60), 19, "1152921504606846976"),
+        (Fraction(-1, 3), 3, "~-0.333"),
+        (Fraction(0), 17, "0"),
+        (Fraction(1, 2**30), 17, "~9.3132257461547852e-10"),
+    ],
+)
+def test_decimal_text(x: Fraction, digits: int, text: str) -> None:
+    assert decimal_text(x, digits) == text
+
+
+@pytest.mark.parametrize("x", [0.0, 1.0, 448.0, 0.1, 2.0**-1074, 2.0**1023, 1e300, 3.0, 255.0, 1.0625])
+def test_hex_and_fraction_text_read_back(x: float) -> None:
+    assert float.fromhex(hex_text(Fraction(x))) == x
+    assert _arithmetic(fraction_text(Fraction(x))) == Fraction(x)
+
+
+# --- HTML -------------------------------------------------------------------------------------
+
+
+def _cells(page: Explanation) -> list[str]:
+    """The texts of the HTML, which must parse, and be of known tags alone."""
+    tree = ElementTree.fromstring(page._repr_html_())
+    assert {element.tag for element in tree.iter()} <= {"div", "strong", "table", "thead", "tbody", "tr", "td", "th"}
+    return [element.text or "" for element in tree.iter() if element.tag in ("td", "th", "strong")]
+
+
+@pytest.mark.parametrize("row", [*FORMATS.values(), HOSTILE, *EXTRA], ids=lambda row: row.name[:11])
+def test_html_says_what_the_text_says(row: Format) -> None:
+    for page in (explain(row), explain(row, 1), explain(row, value=1.5), explain_word(0x12345678, row)):
+        cells, text = _cells(page), "".join(str(page).split())
+        assert all("".join(cell.split()) in text for cell in cells)
+        tables = sum(len(table.head) * (1 + len(table.rows)) for table in page.tables)
+        assert len(cells) == 1 + 3 * len(page.fields) + 2 * len(page.facts) + tables
+
+
+def test_html_escapes() -> None:
+    cells = _cells(explain(HOSTILE))
+    assert cells[0] == f"{HOSTILE.name}: integer, 4 bits"
+    assert "</table>, &amp;" in cells
+    assert "<script>alert(1)</script>" in cells
+
+
+def test_html_needs_nothing_from_outside() -> None:
+    source = explain("e4m3", value=0.3)._repr_html_()
+    assert not any(text in source for text in ("http", "url(", "<style", "<script", "<link", "@import"))
+
+
+def _luminance(colour: str) -> float:
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("role", COLOURS)
+@pytest.mark.parametrize("paper", ["#FFFFFF", "#111111"])
+def test_colours_stand_out_in_light_and_dark(role: str, paper: str) -> None:
+    """WCAG 2.2, 1.4.11: graphics need a contrast of 3 to 1; the grey of the rest, which says nothing, has less."""
+    low, high = sorted((_luminance(COLOURS[role]), _luminance(paper)))
+    assert (high + 0.05) / (low + 0.05) >= (2.8 if role == "rest" else 3)
+
+
+# --- refusals and small things ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: explain("e4m3", 256), ValueError, "code = 0x100 is not a code of 'e4m3'"),
+        (lambda: explain("e4m3", -1), ValueError, "code = -0x1 is not"),
+        (lambda: explain("e4m3", 1.5), TypeError, "code must be integers"),
+        (lambda: explain("e4m3", [1]), ValueError, r"code must be one integer, got shape \(1,\)"),
+        (lambda: explain("e4m3", 1, value=2), ValueError, "give a code or a value, not both"),
+        (lambda: explain("e4m3", value="0.3"), TypeError, "value must be a real number, got str"),
+        (lambda: explain("e4m3", value=1j), TypeError, "value must be a real number, got complex"),
+        (lambda: explain("e4m3", value=Fraction(1, 3)), TypeError, "value must be a real number, got Fraction"),
+        (lambda: explain("e4m3", value=[1.0]), ValueError, r"value must be one number, got shape \(1,\)"),
+        (lambda: explain("e4m3", value=[[1], [1, 2]]), ValueError, "value: "),
+        (lambda: explain("e4m3", value=1 << 2000), ValueError, "value: the integer .* has 2001 bits"),
+        (lambda: explain("e4m3", rounding="stochastic_a"), ValueError, "rounding='stochastic_a': explain takes"),
+        (lambda: explain("e4m3", rounding="up"), ValueError, "rounding must be one of"),
+        (lambda: explain("nope"), ValueError, "unknown format 'nope'"),
+        (lambda: explain(helpers.FP64, 1), ValueError, "codes have at most 32"),
+        (lambda: explain(helpers.FP64, value=1), ValueError, "codes have at most 32"),
+        (lambda: explain_word(1 << 32, "e4m3"), ValueError, "word = 0x100000000 is not in range"),
+        (lambda: explain_word(-1, "e4m3"), ValueError, "word = -0x1 is not in range"),
+        (lambda: explain_word(1.0, "e4m3"), TypeError, "word must be integers"),
+        (lambda: explain_word([1], "e4m3"), ValueError, "word must be one integer"),
+        (lambda: explain_word(1, "e4m3", "middle"), ValueError, "order must be one of"),
+        (lambda: explain_word(1, helpers.FP64), ValueError, "a word has 32"),
+    ],
+)
+def test_refusals(call: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        call()
+
+
+def test_a_source_format_of_64_bits_is_explained_without_codes() -> None:
+    facts = dict(explain(helpers.FP64).facts)
+    assert facts["max"] == "7FEFFFFFFFFFFFFF = ~1.7976931348623157e+308"
+    assert (
+        facts["nan"]
+        == "7FF0000000000001..7FFFFFFFFFFFFFFF, FFF0000000000001..FFFFFFFFFFFFFFFF; canonical 7FF8000000000000"
+    )
+
+
+def test_an_interpreter_shows_the_text() -> None:
+    page = explain("e4m3", np.uint8(0x7E))
+    assert repr(page) == str(page)
+    assert page == explain("float8_e4m3fn", 0x7E)
+
+
+@pytest.mark.parametrize("row", [*FORMATS.values(), *EXTRA, INT1, minifloat(16, 15)], ids=str)
+def test_formats_fit_the_width(row: Format) -> None:
+    assert _widest(explain(row)) <= WIDTH
+    assert _widest(explain(row, value=1.1)) <= WIDTH

@@ -359,7 +359,7 @@ REFUSED = [
     (FLOAT | {"nan": "ieee"}, "IEEE Inf and IEEE NaN come together"),
     (FLOAT | {"nan": "ieee", "inf": "top"}, "IEEE Inf and IEEE NaN come together"),
     (FLOAT | {"bits": 7, "signed": False, "nan": "negative_zero"}, "no -0 whose code NaN could take"),
-    (FLOAT | {"has_zero": False, "nan": "negative_zero"}, "no -0 whose code NaN could take"),
+    (FLOAT | {"has_zero": False, "nan": "negative_zero"}, "a signed row has a zero"),
     (FLOAT | {"bias": 65537}, "bias 65537 is out of range"),
     (FLOAT | {"bias": -65537}, "bias -65537 is out of range"),
     ({"bits": 2, "exponent_bits": 1, "nan": "all_ones"}, "there is no finite value but the first"),
