@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from feather_ref._hypotheses import Hypothesis
 from feather_ref.arith import add, compare, divide, encode_quotient, fma, multiply, subtract
 from feather_ref.codec import code_dtype, convert, decode, encode, quantize, value_table
 from feather_ref.codes import (
@@ -32,10 +33,12 @@ from feather_ref.codes import (
     order_key,
     ulp,
 )
+from feather_ref.diff import Diff, diff
 from feather_ref.formats import FORMATS, Format, Source, get_format, minifloat, p3109, p3109_formats
 from feather_ref.graphics import pack_r11g11b10f, pack_rgb9e5, unpack_r11g11b10f, unpack_rgb9e5
 from feather_ref.packing import pack_codes, unpack_codes
 from feather_ref.policy import NANS, NEGATIVES, OVERFLOWS, SUBNORMALS, Policies
+from feather_ref.profiles import PROFILES, Profile
 from feather_ref.report import Count, Report
 from feather_ref.rounding import ROUNDINGS
 from feather_ref.tensors import PackedTensor, pack_tensor
@@ -49,12 +52,16 @@ __all__ = [
     "NANS",
     "NEGATIVES",
     "OVERFLOWS",
+    "PROFILES",
     "ROUNDINGS",
     "SUBNORMALS",
     "Count",
+    "Diff",
     "Format",
+    "Hypothesis",
     "PackedTensor",
     "Policies",
+    "Profile",
     "Report",
     "Source",
     "abs",
@@ -65,6 +72,7 @@ __all__ = [
     "compare",
     "convert",
     "decode",
+    "diff",
     "divide",
     "encode",
     "encode_quotient",

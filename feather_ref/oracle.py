@@ -214,7 +214,7 @@ class _Rules:
 
     rounding: str
     overflow: str
-    nan: str | int
+    nan: str | int | tuple[int, int]
     negative: str
     subnormals: str
     source: Format | None
@@ -223,7 +223,9 @@ class _Rules:
 
 
 @lru_cache(maxsize=4096)
-def _rules(row: Format, rounding: str, overflow: str | None, nan: str | int | None, **others: Any) -> _Rules:
+def _rules(
+    row: Format, rounding: str, overflow: str | None, nan: str | int | tuple[int, int] | None, **others: Any
+) -> _Rules:
     """Check the policies and fill in the defaults."""
     has_nan = row.nan != "none"
     if nan is None:
@@ -248,12 +250,13 @@ def _check(row: Format, rules: _Rules) -> None:
     """Refuse unknown names and what the row cannot follow."""
     for name, names in _NAMES.items():
         value = getattr(rules, name)
-        if value not in names and not (name == "nan" and isinstance(value, int)):
+        if value not in names and not (name == "nan" and isinstance(value, (int, tuple))):
             raise ValueError(f"{name} must be one of {', '.join(names)}, got {value!r}")
     nan, overflow, has_nan = rules.nan, rules.overflow, row.nan != "none"
+    codes = nan if isinstance(nan, tuple) else (nan,) if isinstance(nan, int) else ()
     satnone, table3 = overflow == "p3109_satnone", overflow == "ocp_table3"
     faults = {
-        f"nan: {nan!r} is not a code of {row.name}": isinstance(nan, int) and not 0 <= nan < 1 << row.bits,
+        f"nan: {nan!r} is not a code of {row.name}": not all(0 <= code < 1 << row.bits for code in codes),
         f"nan={nan!r}: {row.name} has no NaN": nan in ("canonical", "preserve_sign") and not has_nan,
         f"negative='nan': {row.name} has no NaN": rules.negative == "nan" and not (row.signed or has_nan),
         f"overflow={overflow!r}: {row.name} is no P3109 format": satnone and row.overflow != overflow,
@@ -278,6 +281,8 @@ def _nan_input(row: Format, rules: _Rules, negative: bool) -> int:
     """The code of a NaN input."""
     if isinstance(rules.nan, int):
         return rules.nan
+    if isinstance(rules.nan, tuple):  # for +NaN and for -NaN
+        return rules.nan[negative]
     if rules.nan == "error":
         raise ValueError(f"x is NaN, and nan='error' (format {row.name})")
     if rules.nan in ("max", "zero"):  # what +Inf and +0 saturate to
@@ -387,7 +392,7 @@ def encode(
     *,
     rounding: str = "nearest_even",
     overflow: str | None = None,
-    nan: str | int | None = None,
+    nan: str | int | tuple[int, int] | None = None,
     negative: str | None = None,
     subnormals: str = "keep",
     source: str | Format | None = None,

@@ -1,0 +1,177 @@
+"""pack, unpack, inspect and diff on the command line."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import feather_ref as fr
+from feather_ref import files, repack
+from feather_ref.cli import cli
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    x = np.linspace(-1, 1, 24, dtype=np.float32).reshape(4, 6)
+    files.save("model.safetensors", {"w": x, "b": x[0].astype(np.float64), "ids": np.arange(3)}, {"format": "pt"})
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, arguments, prog_name="feather-ref")
+
+
+def ok(*arguments: str) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, (arguments, result.output, result.exception)
+    return result.output
+
+
+PACK = ("pack", "model.safetensors", "-o", "small.safetensors", "--format", "e4m3", "--scale", "row")
+
+
+def test_pack_prints_what_became_of_each_tensor(folder: Path) -> None:
+    head, *rows, total = [line.split("  ") for line in ok(*PACK).splitlines()]
+    table = {cells[0]: [cell.strip() for cell in cells if cell] for cells in rows}
+    assert [cell.strip() for cell in head if cell] == [
+        "tensor", "shape", "from", "to", "bytes", "becomes", "scale", "SQNR bits", "note",
+    ]  # fmt: skip
+    assert table["ids"] == ["ids", "[3]", "I64", "I64", "24", "24", "-", "-", "copied: not float"]
+    assert table["w"][:7] == ["w", "[4, 6]", "F32", "F8_E4M3", "96", "40", "row"]
+    assert table["b"][:7] == ["b", "[6]", "F64", "F8_E4M3", "48", "10", "row"]
+    assert 4 < float(table["w"][7]) < 8
+    assert total == ["small.safetensors: 3 tensors, 168 bytes become 74"]
+
+
+def test_options_reach_the_packer(folder: Path) -> None:
+    more = ("--scale-rule", "pow2", "--rounding", "toward_zero", "--overflow", "nonsaturating", "--exclude", "b")
+    lines = {line["name"]: line for line in json.loads(ok(*PACK, *more, "--json"))}
+    assert lines["b"]["note"] == "copied: not selected"
+    with files.load("model.safetensors") as before, files.load("small.safetensors") as after:
+        policies: dict[str, Any] = {"rounding": "toward_zero", "overflow": "nonsaturating"}
+        wanted = fr.pack_tensor(before["w"], "e4m3", "row", "pow2", **policies)
+        assert after["w"].words.tobytes() == wanted.words.tobytes()
+        assert after["w"].scale.tobytes() == wanted.scale.tobytes()
+
+
+def test_a_row_of_one_s_own_goes_through_a_file(folder: Path) -> None:
+    row = '{"name": "tiny", "bits": 5, "exponent_bits": 2, "mantissa_bits": 2, "bias": 1}'
+    ok("pack", "model.safetensors", "-o", "small.safetensors", "--format", row)
+    ok("unpack", "small.safetensors", "-o", "back.npz")
+    with np.load("back.npz") as back, files.load("model.safetensors") as before:
+        fmt = fr.Format("tiny", 5, exponent_bits=2, mantissa_bits=2, bias=1)
+        np.testing.assert_array_equal(back["w"], fr.quantize(before["w"], fmt), strict=True)
+
+
+def test_inspect(folder: Path) -> None:
+    ok(*PACK)
+    size = os.path.getsize("small.safetensors")
+    first, second, _, *rows = ok("inspect", "small.safetensors").splitlines()
+    assert (first, second) == (f"small.safetensors: {size} bytes, 3 tensors", "  format: pt")
+    assert [row.split() for row in rows if row.startswith("w")] == [
+        ["w", "[4,", "6]", "F8_E4M3", "e4m3", "row", "40", "1", "0", "0"]
+    ]
+    tree = json.loads(ok("inspect", "small.safetensors", "--json"))
+    assert (tree["bytes"], tree["metadata"], len(tree["tensors"])) == (size, {"format": "pt"}, 3)
+
+
+def test_diff_of_files(folder: Path) -> None:
+    np.save("a.npy", np.array([[0x7E, 0x01], [0x80, 0x00]], np.uint8))
+    np.save("b.npy", np.array([[0x7E, 0x01], [0x00, 0x00]], np.uint8))
+    np.save("c.npy", np.array([0x7E], np.uint16))
+    assert ok("diff", "a.npy", "a.npy") == "equal\n"
+    result = run("diff", "a.npy", "b.npy", "--format", "e4m3")
+    assert (result.exit_code, result.output) == (
+        1,
+        "a: 1 of 4 differ\n  [1, 0]  80 1 0000 000 = -0  00 0 0000 000 = 0\n",
+    )
+    result = run("diff", "a.npy", "c.npy")
+    assert (result.exit_code, result.output) == (1, "a: A is uint8 [2, 2]; B is uint16 [1]\n")
+
+
+def test_diff_of_many_tensors(folder: Path) -> None:
+    ok(*PACK)
+    ok(*PACK[:3], "other.safetensors", *PACK[4:])
+    assert ok("diff", "small.safetensors", "other.safetensors") == "equal\n"
+    ok(*PACK[:3], "other.safetensors", *PACK[4:], "--exclude", "b", "--rounding", "toward_positive")
+    lines = run("diff", "small.safetensors", "other.safetensors").output.splitlines()
+    assert "b: A is e4m3 [6], little, scale [1]; B is float64 [6]" in lines
+    assert any(line.startswith("w: ") and line.endswith("of 24 differ") for line in lines)
+    files.save("x.npz", {"p": 1.0, "q": np.nan})
+    files.save("y.npz", {"p": -0.0, "r": np.nan})
+    result = run("diff", "x.npz", "y.npz")
+    assert result.output.splitlines() == [
+        "q: only in A", "r: only in B", "p: 1 of 1 differ", "  []  3FF0000000000000  8000000000000000",
+    ]  # fmt: skip
+
+
+def test_diff_against_the_input(folder: Path) -> None:
+    x = np.array([0.3, 465.0, -2.0, 1e-9], np.float32)
+    np.save("x.npy", x)
+    np.save("mine.npy", fr.encode(x, "e4m3", overflow="nonsaturating"))
+    arguments = ("diff", "mine.npy", "--x", "x.npy", "--format", "e4m3")
+    result = run(*arguments)
+    assert result.exit_code == 1
+    assert "nonsaturating" in result.output
+    assert run(*arguments, "--overflow", "nonsaturating").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("pack", "model.safetensors", "-o", "model.safetensors", "--format", "e4m3"), "is the input itself"),
+        (("pack", "model.safetensors", "-o", "a.npz", "--format", "e4m3"), ".npz holds no packed tensor"),
+        (("pack", "model.safetensors", "-o", "no/a.safetensors", "--format", "e4m3"), "No such file or directory"),
+        (("pack", "model.safetensors", "-o", "a.safetensors"), "Missing option '--format'"),
+        (
+            ("pack", "model.safetensors", "-o", "a.safetensors", "--format", "e4m3", "--include", "x*"),
+            "called like 'x*'",
+        ),
+        (("pack", "cut.safetensors", "-o", "a.safetensors", "--format", "e4m3"), "is the file truncated?"),
+        (("unpack", "model.safetensors", "-o", "a.npy"), "holds one tensor, not 3"),
+        (("unpack", "model.safetensors", "-o", "a.txt"), "must end in"),
+        (("inspect", "cut.safetensors"), "cut.safetensors: tensor "),
+        (("diff", "model.safetensors", "--x", "model.safetensors", "--format", "e4m3"), "holds 3 tensors"),
+        (("diff", "model.safetensors", "model.safetensors", "--nan", "zero"), "--nan needs --x"),
+        (("diff", "ids.npy", "--x", "ids.npy"), "fmt"),
+    ],
+)
+def test_refusals(arguments: tuple[str, ...], error: str, folder: Path) -> None:
+    Path("cut.safetensors").write_bytes(Path("model.safetensors").read_bytes()[:-5])
+    np.save("ids.npy", np.arange(3))
+    before = sorted(os.listdir())
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert error in result.output.splitlines()[-1]
+    assert sorted(os.listdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("failure", "exit_code", "message"),
+    [
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), 2, "Error: No space left on device"),
+        (KeyboardInterrupt(), 130, "Error: interrupted"),
+        (MemoryError(), 2, "Error: not enough memory"),
+    ],
+)
+def test_broken_off(
+    failure: BaseException, exit_code: int, message: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("small.safetensors").write_bytes(b"old")
+
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        raise failure
+
+    monkeypatch.setattr(repack, "pack_tensor", fail)
+    result = run(*PACK)
+    assert (result.exit_code, result.output.strip()) == (exit_code, message)
+    assert Path("small.safetensors").read_bytes() == b"old"
+    assert sorted(os.listdir()) == ["model.safetensors", "small.safetensors"]
