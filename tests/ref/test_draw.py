@@ -161,7 +161,12 @@ def test_regions_are_the_oracles(name: str, lo: float, hi: float, rounding: Any)
 
 @pytest.mark.parametrize(("name", "lo", "hi"), [*REGIONS, ("nf4", -1.5, 1.5), ("fp4_bnb", 0, 1)])
 def test_rounding_regions(name: str, lo: float, hi: float) -> None:
-    check_layout(draw.rounding_regions(name, lo, hi, dark=lo < 0))
+    figure = draw.rounding_regions(name, lo, hi, dark=lo < 0)
+    check_layout(figure)
+    axes, renderer = figure.axes[1], FigureCanvasAgg(figure).get_renderer()
+    for label in axes.texts:  # no step's name on the axis
+        box = label.get_window_extent(renderer)
+        assert axes.bbox.x0 - 1 <= box.x0 and box.x1 <= axes.bbox.x1 + 1
 
 
 def test_steps_by_hand() -> None:

@@ -640,6 +640,30 @@ def test_roundings_go_where_the_oracle_sends_them(row: Format, policies: dict[st
                 assert why.removeprefix("tie: ").startswith(f"{code} is "), why
 
 
+ROUNDED = [get_format(name) for name in ("e4m3", "e5m2", "e4m3fnuz", "uint4", "nf4")]
+
+
+@pytest.mark.parametrize("row", [*ROUNDED, INT1, *EXTRA[:2]], ids=str)
+def test_a_number_stands_between_its_neighbours(row: Format) -> None:
+    numbers = [oracle.decode(code, row) for code in range(1 << row.bits)]
+    values = sorted({number.signed for number in numbers if number.kind == "finite"})
+    points = helpers.interesting(row)
+    for x in (*points[:: max(1, points.size // 20)].tolist(), 5e-324, -5e-324, -0.0):
+        if not math.isfinite(x) or (x < 0 and not row.signed):
+            continue
+        rungs = {label: code for label, code, _, _ in explain(row, value=x).tables[0].rows}
+        codes = {label: code for label, code in rungs.items() if code}
+        got = {label: number_of(int(code, 16), row) for label, code in codes.items()}
+        want = {
+            "below": max((v for v in values if v < x), default=None),
+            "above": min((v for v in values if v > x), default=None),
+        }
+        if x in values:
+            want["given"] = Fraction(x)
+        finite = {label: number.signed for label, number in got.items() if number.kind == "finite"}
+        assert finite == {label: value for label, value in want.items() if value is not None}, x
+
+
 REASONS = [
     # e4m3: 08 is 2^-6, 09 is 1.125 * 2^-6; the tie is 1.0625 * 2^-6 and 08 is even
     ("e4m3", 1.0625 * 2**-6, {}, ("tie: 08 is even", "tie: 09 is farther from 0")),
@@ -651,6 +675,7 @@ REASONS = [
     ("bf16", np.float16(2**-15), {"subnormals": "flush_input"}, ("flushed to zero",) * 2),
     ("bf16", np.float16(2**-14), {"subnormals": "flush_input"}, ("exact",) * 2),
     ("e8m0", 0, {}, ("below the least value",) * 2),
+    ("e8m0", -0.0, {}, ("below the least value",) * 2),
     ("e8m0", -3.0, {"negative": "abs"}, ("tie: 80 is even", "tie: 81 is farther from 0")),
     ("binary8p3uf", -(2.0**-40), {}, ("rounds to 0",) * 2),
     ("binary8p3uf", -1, {}, ("rounds to a negative",) * 2),
@@ -662,6 +687,27 @@ REASONS = [
 def test_reasons(fmt: str, x: Any, policies: dict[str, Any], reasons: tuple[str, str]) -> None:
     whys = tuple(why for _, _, _, why in _rounding_rows(explain(fmt, value=x, **policies))[:2])
     assert whys == reasons
+
+
+def test_reasons_of_the_directed_roundings() -> None:
+    """The least of all float64 still counts: it is not exact, and goes up where the rounding does."""
+    for x, reasons in (
+        (5e-324, ("00 is nearer to 0", "01 is above", "00 is below", "01 is odd")),
+        (-5e-324, ("80 is nearer to 0", "80 is above", "81 is below", "81 is odd")),
+    ):
+        assert tuple(row[3] for row in _rounding_rows(explain("e4m3", value=x))[2:]) == reasons
+
+
+def test_ladders_without_a_neighbour_below() -> None:
+    for x in (0, -0.0):
+        assert explain("e8m0", value=x).tables[0].rows[0][:2] == ("above", "00")
+    table = explain("e8m0", value=-3.0, negative="abs").tables[1]
+    assert [(row[0], row[3]) for row in table.rows] == [
+        ("above", "4"),
+        ("given", "3"),
+        ("midpoint", "3"),
+        ("below", "2"),
+    ]
 
 
 def test_reasons_of_a_table() -> None:
