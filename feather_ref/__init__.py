@@ -23,7 +23,6 @@ from feather_ref.arith import add, compare, divide, encode_quotient, fma, multip
 from feather_ref.codec import code_dtype, convert, decode, encode, quantize, value_table
 from feather_ref.codes import (
     CLASSES,
-    abs,  # noqa: A004 - the name of the operation in IEEE 754
     classify,
     isfinite,
     isinf,
@@ -32,6 +31,9 @@ from feather_ref.codes import (
     nextafter,
     order_key,
     ulp,
+)
+from feather_ref.codes import (
+    abs as abs,  # noqa: A004 - the name of the operation in IEEE 754, not in __all__
 )
 from feather_ref.diff import Diff, diff
 from feather_ref.formats import FORMATS, Format, Source, get_format, minifloat, p3109, p3109_formats
@@ -46,6 +48,7 @@ from feather_ref.words import as_float32, from_float32, make_packer, make_unpack
 
 __version__ = "0.1.0.dev0"
 
+# Without `abs`: an import of everything must not hide Python's own.
 __all__ = [
     "CLASSES",
     "FORMATS",
@@ -64,7 +67,6 @@ __all__ = [
     "Profile",
     "Report",
     "Source",
-    "abs",
     "add",
     "as_float32",
     "classify",
@@ -117,10 +119,11 @@ def __getattr__(name: str) -> Callable[..., Any]:
             function = _MAKERS[verb](get_format(fmt))
         except ValueError as error:
             raise AttributeError(f"module 'feather_ref' has no attribute {name!r}: {error}") from None
+        function.__module__ = __name__  # so that it pickles
         globals()[name] = function
         return function
     raise AttributeError(f"module 'feather_ref' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *(f"{verb}_{fmt}" for verb in _MAKERS for fmt in FORMATS)})
+    return sorted({*__all__, "abs", "__version__", *(f"{verb}_{fmt}" for verb in _MAKERS for fmt in FORMATS)})

@@ -19,6 +19,8 @@ from feather_ref._sweep import Array, place, spell, sweep
 from feather_ref.formats import Format
 from feather_ref.policy import Policy
 
+_CURE = "nan='max', nan='zero' or nan=<a code> would take it"
+
 
 def check_range(array: Array, last: int, name: str, of: str = "") -> None:
     """Refuse what is not an integer array of values 0 .. last."""
@@ -39,7 +41,7 @@ def refuse_errors(bits: Array, src: Format | None, policy: Policy, name: str) ->
     nan = policy.nan == "error" and (src is None or src.has_nan)
     below = policy.negative == "error" and not policy.fmt.signed and (src is None or src.signed)
     if nan:
-        _refuse(bits, src, name, _is_nan, f"is NaN, and nan='error' for {policy.fmt.name!r}")
+        _refuse(bits, src, name, _is_nan, f"is NaN, and nan='error' for {policy.fmt.name!r}; {_CURE}")
     if below:
         found = partial(_is_negative, policy.subnormals == "flush_input")
         _refuse(bits, src, name, found, f"is negative, and negative='error' for {policy.fmt.name!r}")

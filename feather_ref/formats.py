@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import Literal, SupportsIndex
+from typing import Literal, SupportsIndex, get_args
 
 Kind = Literal["float", "integer", "table"]
 InfCoding = Literal["none", "ieee", "top"]
@@ -56,9 +56,16 @@ class Source:
 class Format:
     """One number format.  Frozen and hashable; build one to bring your own format.
 
+    bits: of a code; for a float the sum of sign, exponent_bits and mantissa_bits.
+    bias: of the exponent; an integer row is scaled by 2**-bias.
     inf: "ieee" (exponent all ones, mantissa 0), "top" (the greatest magnitude that is not NaN),
-    "none".  nan: "ieee" (exponent all ones, mantissa not 0), "all_ones" (the magnitude of all
-    ones), "negative_zero" (the one code where -0 would be), "none".
+        "none".
+    nan: "ieee" (exponent all ones, mantissa not 0), "all_ones" (the magnitude of all ones),
+        "negative_zero" (the one code where -0 would be), "none".
+    nan_code: the canonical NaN, where it is not the derived one.
+    overflow, negative: what None means in `encode`.
+    storage_bits, storage_shift: width of a lane in a word (0: bits); bits below the code in it.
+    values: of a table row, floats in code order.
 
     >>> row = Format("tiny", bits=5, exponent_bits=2, mantissa_bits=2, bias=1)
     >>> row.max, row.min_subnormal, row.period
@@ -85,6 +92,8 @@ class Format:
     aliases: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise TypeError(f"name must be a str, got {type(self.name).__name__}")
         if self.storage_bits == 0:
             object.__setattr__(self, "storage_bits", self.bits)
         _check_row(self)
@@ -265,6 +274,7 @@ def _check_row(row: Format) -> None:
         if not condition:
             raise ValueError(f"format {row.name!r}: {text}")
 
+    _check_types(row, need)
     need(bool(row.name), "name must not be empty")
     need(1 <= row.bits <= MAX_BITS, f"bits must be 1..{MAX_BITS}, got {row.bits}")
     need(
@@ -286,10 +296,29 @@ def _check_row(row: Format) -> None:
         need(near and all(_precision(v) <= 24 for v in sizes), "values must be float32 within a factor of 2**27")
     else:
         need(row.values == (), "only a row of kind 'table' has values")
-    need(row.kind in ("float", "integer", "table"), f"unknown kind {row.kind!r}")
     if row.nan_code is not None:
         ok = 0 <= row.nan_code <= row.code_mask and row.is_nan(row.nan_code)
         need(ok, f"nan_code {row.nan_code:#x} is not a NaN of the format")
+
+
+_NAMES = {"kind": Kind, "inf": InfCoding, "nan": NanCoding, "overflow": Overflow, "negative": Negative}
+_INTS = ("bits", "exponent_bits", "mantissa_bits", "bias", "storage_bits", "storage_shift")
+
+
+def _check_types(row: Format, need: Callable[[bool, str], None]) -> None:
+    """Names are known, numbers are ints, flags are bools, values are floats."""
+    for field, names in _NAMES.items():
+        known = get_args(names)
+        need(getattr(row, field) in known, f"{field} must be one of {', '.join(known)}; got {getattr(row, field)!r}")
+    for field in _INTS:
+        value = getattr(row, field)
+        need(type(value) is int, f"{field} must be an int, got {value!r}")
+    for field in ("signed", "has_zero"):
+        need(isinstance(getattr(row, field), bool), f"{field} must be a bool, got {getattr(row, field)!r}")
+    floats = isinstance(row.values, tuple) and all(isinstance(value, float) for value in row.values)
+    need(floats, "values must be a tuple of floats")
+    texts = isinstance(row.aliases, tuple) and all(isinstance(alias, str) for alias in row.aliases)
+    need(texts, "aliases must be a tuple of names")
 
 
 def _precision(value: float) -> int:
@@ -505,8 +534,8 @@ _FN_NAME = re.compile(r"e(\d+)m(\d+)fn")
 _MINIFLOAT = re.compile(r"minifloat\((\d+),(\d+)(?:,bias=(-?\d+))?(?:,nan=(true|false))?\)")
 
 
-def get_format(fmt: str | Format) -> Format:
-    """The row of a name, an alias, a factory expression, or the row itself; case is ignored.
+def get_format(fmt: object) -> Format:
+    """The row of a name, an alias, a factory expression or a dtype, or the row itself; case is ignored.
 
     >>> get_format("float8_e4m3fn").name, get_format("torch.bfloat16").name
     ('e4m3', 'bf16')
@@ -518,13 +547,32 @@ def get_format(fmt: str | Format) -> Format:
     if isinstance(fmt, Format):
         return fmt
     if not isinstance(fmt, str):
-        raise TypeError(f"fmt must be a format name or a Format, got {type(fmt).__name__}")
+        return _row_of_dtype(fmt)
     name = re.sub(r"\s+", "", fmt.lower()).removeprefix("torch.").removeprefix("ml_dtypes.")
     row = _ALIASES.get(name) or _parse(name)
     if row is None:
         close = difflib.get_close_matches(name, sorted(_ALIASES), n=5, cutoff=0.5)
         hint = f"; close: {', '.join(close)}" if close else f"; known: {', '.join(FORMATS)}"
+        hint = f"; {_HINTS[name]}" if name in _HINTS else hint
         raise ValueError(f"fmt: unknown format {fmt!r}{hint}")
+    return row
+
+
+_HINTS = {
+    "fp8": "say e4m3 or e5m2",
+    "float8": "say e4m3 or e5m2",
+    "fp6": "say e3m2 or e2m3",
+    "fp64": "a source only: codes have at most 32 bits",
+    "float64": "a source only: codes have at most 32 bits",
+}
+
+
+def _row_of_dtype(fmt: object) -> Format:
+    """The row that a dtype of NumPy, ml_dtypes or torch is named after."""
+    name = getattr(fmt, "name", None) or getattr(fmt, "__name__", None) or str(fmt)
+    row = _ALIASES.get(str(name).lower().removeprefix("torch."))
+    if row is None:
+        raise TypeError(f"fmt must be a format name, a dtype or a Format, got {type(fmt).__name__}")
     return row
 
 

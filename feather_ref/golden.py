@@ -25,26 +25,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from feather_ref.policy import SHORT
+
 Row = Mapping[str, Any]
 
 TOKENS: Mapping[str, str] = MappingProxyType(
-    {
-        "rne": "nearest_even",
-        "rna": "nearest_away",
-        "rtz": "toward_zero",
-        "rup": "toward_positive",
-        "rdn": "toward_negative",
-        "rodd": "to_odd",
-        "sat": "saturate",
-        "nonsat": "nonsaturating",
-        "prop": "propagate",
-        "table3": "ocp_table3",
-        "satnone": "p3109_satnone",
-        "f16": "fp16",
-        "bf16": "bf16",
-        "f32": "fp32",
-        "f64": "float64",
-    }
+    {**SHORT, "f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "float64"}
 )
 """What the short names in ids mean as arguments."""
 

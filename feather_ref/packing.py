@@ -237,7 +237,10 @@ def check_words(words: ArrayLike) -> Words:
     """Refuse what is not an array of uint32, in either byte order."""
     array = np.asarray(words)
     if array.dtype.newbyteorder("=") != np.dtype(np.uint32):
-        raise TypeError(f"words must be uint32, got dtype {array.dtype}")
+        cures = {"f": "from_float32(words)", "i": "words.view(np.uint32)"}
+        cure = cures.get(array.dtype.kind, "") if array.dtype.itemsize == 4 else ""
+        cure = cure or "np.array(words, np.uint32)"
+        raise TypeError(f"words must be uint32, got dtype {array.dtype}; perhaps {cure}")
     return array
 
 

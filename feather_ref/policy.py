@@ -11,7 +11,9 @@ report 4.0 (SatNone).
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal, TypedDict, get_args
 
 from feather_ref.formats import Format, Negative, Overflow
@@ -26,6 +28,23 @@ OVERFLOWS: tuple[str, ...] = get_args(Overflow)
 NANS: tuple[str, ...] = get_args(NanName)
 NEGATIVES: tuple[str, ...] = get_args(Negative)
 SUBNORMALS: tuple[str, ...] = get_args(Subnormals)
+
+SHORT: Mapping[str, str] = MappingProxyType(
+    {
+        "rne": "nearest_even",
+        "rna": "nearest_away",
+        "rtz": "toward_zero",
+        "rup": "toward_positive",
+        "rdn": "toward_negative",
+        "rodd": "to_odd",
+        "sat": "saturate",
+        "nonsat": "nonsaturating",
+        "prop": "propagate",
+        "table3": "ocp_table3",
+        "satnone": "p3109_satnone",
+    }
+)
+"""The short names of roundings and overflows, as in the ids of golden vectors; both are taken."""
 
 _UNSAID: Any = object()  # a rounding that is given wins over the profile's, also "nearest_even"
 
@@ -142,6 +161,7 @@ def resolve(
     negative: Negative | None = None,
     subnormals: Subnormals = "keep",
     profile: str | None = None,
+    **unknown: object,
 ) -> Policy:
     """Check every name against the row and fill the defaults in: the profile's, then the row's.
 
@@ -151,6 +171,9 @@ def resolve(
 
     Raises TypeError or ValueError naming the argument.
     """
+    if unknown:
+        names = ", ".join(Policies.__annotations__)
+        raise TypeError(f"unexpected argument {next(iter(unknown))!r}; policies are {names}")
     chosen = {} if profile is None else choices(profile, fmt)
     rounding = chosen.get("rounding", "nearest_even") if rounding is _UNSAID else rounding
     overflow = chosen.get("overflow", fmt.overflow) if overflow is None else overflow
@@ -173,6 +196,7 @@ def resolve(
 def _one_of(name: str, value: object, known: tuple[str, ...]) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a name, got {type(value).__name__}")
+    value = SHORT.get(value, value)
     if value not in known:
         raise ValueError(f"{name} must be one of {', '.join(known)}; got {value!r}")
     return value

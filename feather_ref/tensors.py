@@ -81,6 +81,10 @@ class PackedTensor:
         scale = None if self.scale is None else self.scale.shape
         return f"PackedTensor({self.fmt}, shape={self.shape}, order={self.order!r}, scale={scale}, {self.nbytes} bytes)"
 
+    def __array__(self, dtype: object = None, copy: object = None) -> Array:
+        """No array is meant without a word: np.asarray of this is a TypeError."""
+        raise TypeError("a PackedTensor is not an array: use .dequantize(), .codes() or .words")
+
     @property
     def nbytes(self) -> int:
         """Bytes of the words and the scale."""
@@ -209,7 +213,7 @@ def _check_name(name: str, value: object, known: tuple[str, ...]) -> None:
 
 
 def _check_shape(shape: Any) -> tuple[int, ...]:
-    if not isinstance(shape, tuple) or not all(hasattr(size, "__index__") for size in shape):
+    if not isinstance(shape, (tuple, list)) or not all(hasattr(size, "__index__") for size in shape):
         raise TypeError(f"shape must be a tuple of ints, got {shape!r}")
     if any(size < 0 for size in shape):
         raise ValueError(f"shape must not be negative, got {shape}")

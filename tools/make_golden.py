@@ -84,10 +84,15 @@ RUN_NOTES = (
 )
 
 
+def level(row: Format) -> tuple[str, str]:
+    """Level and family of a row's decode table."""
+    return LEVELS.get(row.name, ("derived", row.kind))
+
+
 def vectors() -> Iterator[Vector]:
     """Every id, sorted."""
     found = [
-        Vector(*LEVELS.get(name, ("derived", row.kind)), "decode", name, "f32", "exact", "none", "tab", row, DECODE_NOTES)
+        Vector(*level(row), "decode", name, "f32", "exact", "none", "tab", row, DECODE_NOTES)
         for name, row in FORMATS.items()
         if row.bits <= 8
     ]

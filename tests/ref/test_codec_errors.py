@@ -164,7 +164,7 @@ def test_formats(fmt: str | Format) -> None:
         with pytest.raises(ValueError):
             call()
     for call in (encode, decode, quantize):
-        refuses(lambda call=call: call([0], 8), TypeError, "fmt must be a format name or a Format, got int")
+        refuses(lambda call=call: call([0], 8), TypeError, "fmt must be a format name, a dtype or a Format, got int")
     refuses(lambda: encode(1, FP64), ValueError, "fmt: 'wide' has 64 bits; codes have at most 32")
 
 

@@ -16,6 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -137,9 +138,15 @@ def test_nothing_close_lists_every_name() -> None:
         get_format("qqqqqqqqqqqqqqqq")
 
 
-@pytest.mark.parametrize("fmt", [None, 8, 4.3, b"e4m3", np.dtype("float16"), ("e4m3",), np.float16])
+@pytest.mark.parametrize("fmt", [np.float16, np.dtype("float16"), np.dtype(">f2")])
+def test_a_dtype_is_the_format_of_its_name(fmt: Any) -> None:
+    assert get_format(fmt).name == "fp16"
+    assert get_format(ml_dtypes.float8_e4m3fn).name == "e4m3"
+
+
+@pytest.mark.parametrize("fmt", [None, 8, 4.3, b"e4m3", np.dtype("float64"), ("e4m3",), np.complex64])
 def test_another_type_is_a_type_error(fmt: Any) -> None:
-    with pytest.raises(TypeError, match=f"fmt must be a format name or a Format, got {type(fmt).__name__}"):
+    with pytest.raises(TypeError, match=f"fmt must be a format name, a dtype or a Format, got {type(fmt).__name__}"):
         get_format(fmt)
 
 
@@ -342,6 +349,16 @@ def test_the_name_of_a_minifloat_names_it(e: int, nan: bool) -> None:
 FLOAT: dict[str, Any] = {"bits": 8, "exponent_bits": 4, "mantissa_bits": 3, "bias": 7}
 TABLE4: dict[str, Any] = {"bits": 2, "kind": "table"}
 REFUSED = [
+    (FLOAT | {"nan": "allones"}, "nan must be one of none, ieee, all_ones, negative_zero; got 'allones'"),
+    (FLOAT | {"inf": "IEEE"}, "inf must be one of none, ieee, top; got 'IEEE'"),
+    (FLOAT | {"overflow": "wrap"}, "overflow must be one of saturate"),
+    (FLOAT | {"negative": "clamp"}, "negative must be one of nan"),
+    (FLOAT | {"bias": 7.5}, "bias must be an int, got 7.5"),
+    (FLOAT | {"exponent_bits": 4.0}, "exponent_bits must be an int, got 4.0"),
+    (FLOAT | {"signed": "yes"}, "signed must be a bool, got 'yes'"),
+    (FLOAT | {"aliases": "mine"}, "aliases must be a tuple of names"),
+    (TABLE4 | {"values": [0.0, 1.0, 2.0, 3.0]}, "values must be a tuple of floats"),
+    (TABLE4 | {"values": ("a", "b", "c", "d")}, "values must be a tuple of floats"),
     (FLOAT | {"name": ""}, "format '': name must not be empty"),
     (FLOAT | {"bits": 0}, "bits must be 1..64, got 0"),
     (FLOAT | {"bits": 65}, "bits must be 1..64, got 65"),
@@ -378,7 +395,7 @@ REFUSED = [
     (TABLE4 | {"values": (0.0, 1.0, 2.0, 0.1)}, "values must be float32"),
     (TABLE4 | {"values": (0.0, 2.0**-150, 2.0**-149, 2.0**-148)}, "values must be float32"),
     (FLOAT | {"values": (1.0,)}, "only a row of kind 'table' has values"),
-    ({"bits": 8, "kind": "posit"}, "unknown kind 'posit'"),
+    ({"bits": 8, "kind": "posit"}, "kind must be one of float, integer, table; got 'posit'"),
     (FLOAT | {"nan_code": 0x7F}, "nan_code 0x7f is not a NaN of the format"),
     (FLOAT | {"nan": "all_ones", "nan_code": 0x7E}, "nan_code 0x7e is not a NaN of the format"),
     (FLOAT | {"nan": "all_ones", "nan_code": 0x17F}, "nan_code 0x17f is not a NaN of the format"),

@@ -301,7 +301,7 @@ def test_a_format_name_will_do() -> None:
             TypeError,
             "words must be uint32, got dtype int32",
         ),
-        (lambda: PackedTensor(WORDS, None, [2, 4], E4M3), TypeError, "shape must be a tuple of ints, got [2, 4]"),
+        (lambda: PackedTensor(WORDS, None, 8, E4M3), TypeError, "shape must be a tuple of ints, got 8"),
         (lambda: PackedTensor(WORDS, None, (2, 4.0), E4M3), TypeError, "shape must be a tuple of ints, got (2, 4.0)"),
         (lambda: PackedTensor(WORDS, None, (2, -4), E4M3), ValueError, "shape must not be negative, got (2, -4)"),
         (lambda: PackedTensor(WORDS, None, (2, 4), "e9"), ValueError, "fmt: unknown format 'e9'"),

@@ -86,7 +86,7 @@ def test_policies_reach_the_codec() -> None:
 def test_dtype_of_the_values() -> None:
     assert unpack(u32(0x38), "e4m3", 1).dtype == np.float32
     assert unpack(u32(0x38), "e4m3", 1, dtype=np.float64).dtype == np.float64
-    with pytest.raises(ValueError, match=re.escape("codes[0] = 7F7FFFFF")):
+    with pytest.raises(ValueError, match=re.escape("codes[0]: the value of 'fp32' code 7F7FFFFF")):
         unpack(u32(0x7F7FFFFF), "fp32", dtype=np.float16)
 
 
