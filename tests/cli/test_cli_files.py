@@ -93,6 +93,10 @@ def test_diff_of_files(folder: Path) -> None:
         1,
         "a: 1 of 4 differ\n  [1, 0]  80 1 0000 000 = -0  00 0 0000 000 = 0\n",
     )
+    np.save("d.npy", np.array([0x0100, 2, 3], "<u2"))
+    np.save("e.npy", np.array([0x0101, 2, 3], ">u2"))
+    result = run("diff", "d.npy", "e.npy")
+    assert (result.exit_code, result.output) == (1, "d: 1 of 3 differ\n  [0]  0100  0101\n")
     result = run("diff", "a.npy", "c.npy")
     assert (result.exit_code, result.output) == (1, "a: A is uint8 [2, 2]; B is uint16 [1]\n")
 

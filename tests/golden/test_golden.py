@@ -407,7 +407,7 @@ def judges(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     if GCC is None:
         pytest.skip("needs gcc")
     folder = tmp_path_factory.mktemp("judge")
-    (program,) = re.findall(r"```c\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    program = re.findall(r"```c\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)[0]
     (folder / "judge.c").write_text(program)
     for name, body in CONVERTERS.items():
         (folder / f"{name}.c").write_text(DUT.format(body=body))
@@ -422,7 +422,7 @@ def judge(program: Path, *arguments: str) -> tuple[int, list[str]]:
     return done.returncode, done.stdout.splitlines()
 
 
-def test_judge_of_the_readme(judges: dict[str, Path]) -> None:
+def test_judge_of_the_readme(judges: dict[str, Path], tmp_path: Path) -> None:
     path = str(ROOT / RUN_PATH)
     assert judge(judges["right"], path) == (0, ["256 lines, 0 wrong"])
     # the same converter against the other overflow is found: both signs, and the ends that differ
@@ -431,6 +431,9 @@ def test_judge_of_the_readme(judges: dict[str, Path]) -> None:
     code, lines = judge(judges["wrong"], path)
     assert code == 1 and lines[0] == "in=3A800001 got=00 want=01" and lines[-1] == "256 lines, 762 wrong"
     assert judge(judges["right"], path + "x")[0] == 3
+    short = tmp_path / "short.run"
+    short.write_text("".join(Path(path).read_text(encoding="ascii").splitlines(keepends=True)[:3]), encoding="ascii")
+    assert judge(judges["right"], str(short))[0] == 3
     assert judge(judges["right"])[0] == 3
 
 

@@ -388,8 +388,8 @@ def test_patterns(tmp_path: Path) -> None:
 
 def test_memory_stays_near_one_tensor(tmp_path: Path) -> None:
     tensor = np.random.default_rng(0).normal(size=(1024, 1024)).astype(np.float32)
-    files.save(tmp_path / "a.safetensors", dict.fromkeys("abcdefgh", tensor))
-    repack.pack_file(tmp_path / "a.safetensors", tmp_path / "b.safetensors", "e4m3")  # fills the caches
+    files.save(tmp_path / "a.safetensors", dict.fromkeys("abcdef", tensor))
+    repack.pack_file(tmp_path / "a.safetensors", tmp_path / "b.safetensors", "e4m3", include=["a"])  # fills the caches
     tracemalloc.start()
     try:
         repack.pack_file(tmp_path / "a.safetensors", tmp_path / "b.safetensors", "e4m3")
@@ -398,7 +398,7 @@ def test_memory_stays_near_one_tensor(tmp_path: Path) -> None:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 1.5 * tensor.nbytes  # beside the one that is mapped; the codes of all eight are 2
+    assert peak < 1.2 * tensor.nbytes  # beside the one that is mapped; the codes of all six are 1.5
 
 
 # --- refusals ---------------------------------------------------------------------------------
@@ -641,6 +641,49 @@ def test_false_notes(name: str, note: Any, error: str, tmp_path: Path) -> None:
     (tmp_path / "a.safetensors").write_bytes(text + bytes(8))
     with pytest.raises(ValueError, match=error):
         files.load(tmp_path / "a.safetensors")
+
+
+def test_a_scale_belongs_to_one_tensor(tmp_path: Path) -> None:
+    note = json.dumps({**NOTE, "scale": "s"})
+    forms = {
+        "w": _safetensors.Form("U32", (1,)),
+        "v": _safetensors.Form("U32", (1,)),
+        "s": _safetensors.Form("F32", ()),
+    }
+    own = json.dumps({"format": "fp32", "shape": [], "order": "little", "version": 1})
+    for metadata in ({"feather_ref.w": note, "feather_ref.v": note}, {"feather_ref.w": note, "feather_ref.s": own}):
+        text, _ = _safetensors.make_header(forms, metadata)
+        (tmp_path / "a.safetensors").write_bytes(text + bytes(12))
+        with pytest.raises(ValueError, match="a scale belongs to one tensor, and has none itself"):
+            files.load(tmp_path / "a.safetensors")
+
+
+def test_a_note_on_a_scale_sets_its_neighbour_free(tmp_path: Path) -> None:
+    """w_scale is said to be packed, or the scale of another: then it is not w's, whatever its name."""
+    w, other = packed_of(ROWS[0], (3,)), packed_of(fr.get_format("fp32"), ())
+    files.save(tmp_path / "a.safetensors", {"w": w, "w_scale": other})
+    with files.load(tmp_path / "a.safetensors") as back:
+        assert same(back["w"], w)
+        assert same(back["w_scale"], other)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("no named pipes")
+    os.mkfifo(tmp_path / "a.safetensors")
+    (tmp_path / "b.safetensors").mkdir()
+    for name in ("a.safetensors", "b.safetensors"):
+        with pytest.raises(ValueError, match="is not a file"):
+            files.load(tmp_path / name)
+
+
+def test_many_tensors_take_no_square_of_time(tmp_path: Path) -> None:
+    """5,000 packed tensors with scales and notes; no row is looked up, and no list searched, for each."""
+    tensor = packed_of(TINY, (3,), scale="tensor")
+    files.save(tmp_path / "a.safetensors", {f"layer.{i}": tensor for i in range(5_000)})
+    with files.load(tmp_path / "a.safetensors") as back:
+        assert len(back) == 5_000
+        assert same(back["layer.4999"], tensor)
 
 
 def test_false_data_of_a_packed_tensor(tmp_path: Path) -> None:
