@@ -18,7 +18,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from feather_ref._explain import explain, explain_word
 from feather_ref._hypotheses import Hypothesis
+from feather_ref._page import Explanation
 from feather_ref.arith import add, compare, divide, encode_quotient, fma, multiply, subtract
 from feather_ref.codec import code_dtype, convert, decode, encode, quantize, value_table
 from feather_ref.codes import (
@@ -60,6 +62,7 @@ __all__ = [
     "SUBNORMALS",
     "Count",
     "Diff",
+    "Explanation",
     "Format",
     "Hypothesis",
     "PackedTensor",
@@ -78,6 +81,8 @@ __all__ = [
     "divide",
     "encode",
     "encode_quotient",
+    "explain",
+    "explain_word",
     "fma",
     "from_float32",
     "get_format",
