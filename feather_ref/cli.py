@@ -1,0 +1,647 @@
+"""feather-ref: the command line.
+
+Text goes to stdout in columns, never cut when it is piped; progress goes to stderr.  A format is a
+name, an alias, an expression or a JSON row, everywhere.
+
+    exit code 0     done, or equal
+    exit code 1     `diff` found a difference
+    exit code 2     bad usage or bad input, said in one line on stderr
+    exit code 130   interrupted; no file is left half
+
+Source: design of this project.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import math
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import numpy as np
+
+from feather_ref import __version__, _npy
+from feather_ref._anatomy import Number, decimal_text, fields_of, hex_code, hex_text, number_of, spaced
+from feather_ref._compare import compare_tensors, printable
+from feather_ref._literal import encode_numbers, read_number
+from feather_ref._rowjson import parse_row
+from feather_ref._sweep import Array
+from feather_ref.codec import check_codes, value_table
+from feather_ref.codes import CLASSES, classify
+from feather_ref.files import Tensor, load
+from feather_ref.formats import FORMATS, Format
+from feather_ref.packing import ORDERS
+from feather_ref.policy import NANS, NEGATIVES, OVERFLOWS, SUBNORMALS
+from feather_ref.profiles import PROFILES
+from feather_ref.repack import FLOAT_NAMES, Line, Progress, inspect_file, pack_file, unpack_file
+from feather_ref.rounding import DETERMINISTIC
+from feather_ref.tensors import SCALE_RULES, SCALES, PackedTensor
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_BRIEF = 6  # digits of a number in a list of formats
+
+
+# --- errors -----------------------------------------------------------------------------------
+
+
+class Failure(click.ClickException):
+    """Bad input: the program ends with one line."""
+
+    exit_code = 2
+
+
+class Interrupted(Failure):
+    """The program ends as a shell expects it after an interrupt."""
+
+    exit_code = 130
+
+
+class Commands(click.Group):
+    """A group whose commands answer bad input with a line, never with a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise  # click ends quietly: nobody reads on
+        except (ValueError, TypeError, OverflowError) as error:
+            raise Failure(" ".join(str(error).split())) from error
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            raise Failure(f"{where}{error.strerror or error}") from error
+        except MemoryError as error:
+            raise Failure("not enough memory") from error
+        except KeyboardInterrupt as error:
+            raise Interrupted("interrupted") from error
+
+
+# --- arguments --------------------------------------------------------------------------------
+
+
+def _read_format(ctx: click.Context, param: click.Parameter, value: str | None) -> Format | None:
+    """A format: a name, an expression, a JSON row, or @ and the name of a file with one of them."""
+    if value is None:
+        return None
+    try:
+        text = Path(value[1:]).read_text(encoding="utf-8").strip() if value.startswith("@") else value
+        return parse_row(text)
+    except (ValueError, TypeError, OSError) as error:
+        raise click.BadParameter(str(error).removeprefix("fmt: ")) from error
+
+
+def _read_nan(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
+    """What NaN becomes: a name, a code in hex, or two codes with a comma, for +NaN and -NaN."""
+    if value is None or value in NANS:
+        return value
+    try:
+        codes = tuple(_code(part) for part in value.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is neither one of {', '.join(NANS)} nor a code in hex") from None
+    return codes[0] if len(codes) == 1 else codes
+
+
+FORMAT = click.argument("fmt", metavar="FORMAT", callback=_read_format)
+INPUT = click.Path(exists=True, dir_okay=False, path_type=Path)
+OUTPUT = click.Path(dir_okay=False, path_type=Path)
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of columns.")
+
+_POLICIES: Sequence[Callable[[Any], Any]] = (
+    click.option("--rounding", type=click.Choice(DETERMINISTIC), help="Default: nearest_even."),
+    click.option("--overflow", type=click.Choice(OVERFLOWS), help="Beyond the greatest value. Default: the format's."),
+    click.option("--nan", callback=_read_nan, metavar="NAME|CODE", help=f"For NaN inputs: {', '.join(NANS)}, or 7F."),
+    click.option("--negative", type=click.Choice(NEGATIVES), help="For formats without a sign."),
+    click.option("--subnormals", type=click.Choice(SUBNORMALS), help="Default: keep."),
+    click.option(
+        "--profile", type=click.Choice(list(PROFILES)), help="The choices of a library; options beside it win."
+    ),
+)
+
+
+def policies(command: F) -> F:
+    """The options that name choices; the command gets them as **choices."""
+    for option in reversed(_POLICIES):
+        option(command)  # which notes itself there
+    return command
+
+
+def given(choices: dict[str, Any]) -> dict[str, Any]:
+    """The choices that were made."""
+    return {name: value for name, value in choices.items() if value is not None}
+
+
+def _code(text: str) -> int:
+    """A code in hex (7E, 0x7E) or in binary (0b01111110)."""
+    if not re.fullmatch(r"0b[01]+|(0x)?[0-9a-f]+", text, re.IGNORECASE | re.ASCII):
+        raise ValueError(f"{text!r} is not a code; write it in hex, as 7E or 0x7E")
+    return int(text, 2 if text[:2] in ("0b", "0B") and len(text) > 4 else 16)
+
+
+def _tokens(values: Sequence[str]) -> list[str]:
+    """The arguments, or the words on stdin where there are none, or just "-"."""
+    if values and tuple(values) != ("-",):
+        return list(values)
+    if sys.stdin.isatty():
+        raise click.UsageError("nothing is given; give some, or pipe them in")
+    return sys.stdin.read().split()
+
+
+# --- output -----------------------------------------------------------------------------------
+
+
+def _show(head: Sequence[str], rows: Sequence[Sequence[str]], as_json: bool = False) -> None:
+    """Rows under a head: a table on a terminal, plain columns elsewhere, or JSON."""
+    if as_json:
+        _show_json([dict(zip(head, row, strict=True)) for row in rows])
+    elif sys.stdout.isatty():
+        _show_rich(head, rows)
+    else:
+        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+        for row in (head, *rows):
+            click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _show_rich(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.box import SIMPLE_HEAD  # noqa: PLC0415 - slow to load, and not for pipes
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    longest = max((len(row[0]) for row in rows), default=0)
+    for i, name in enumerate(head):  # names of tensors are long, and matter
+        table.add_column(name, overflow="fold", min_width=0 if i else min(longest, 40))
+    for row in rows:
+        table.add_row(*map(Text, row))  # Text: a name in brackets is no style
+    Console().print(table)
+
+
+def _show_json(tree: object) -> None:
+    click.echo(json.dumps(tree, indent=2, allow_nan=False))
+
+
+def _finite(value: float | None) -> float | str | None:
+    """JSON has no infinity."""
+    return value if value is None or math.isfinite(value) else str(value)
+
+
+@contextmanager
+def _progress() -> Iterator[Progress | None]:
+    """A bar on stderr, where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console  # noqa: PLC0415 - slow to load
+    from rich.markup import escape  # noqa: PLC0415
+    from rich.progress import Progress as Bar  # noqa: PLC0415
+
+    with Bar(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("")
+        yield lambda name, done, total: bar.update(
+            task, completed=done, total=total, description=escape(printable(name))
+        )
+
+
+# --- numbers and codes ------------------------------------------------------------------------
+
+
+@click.group(cls=Commands, context_settings={"max_content_width": 100})
+@click.version_option(__version__, prog_name="feather-ref")
+def cli() -> None:
+    """Number formats of machine learning, bit by bit: e4m3, e5m2, e2m1, bf16 and any other.
+
+    A FORMAT is a name or an alias (`feather-ref formats` lists them), an expression like
+    "minifloat(4,3,bias=11)" or "binary8p3se", a JSON row like '{"name": "tiny", "bits": 5,
+    "exponent_bits": 2, "mantissa_bits": 2, "bias": 1}', or @FILE with one of these in it.
+
+    \b
+    Examples:
+      $ feather-ref encode e4m3 0.3 464 nan
+      $ feather-ref explain e4m3 --code 7E
+      $ feather-ref pack model.safetensors -o small.safetensors --format e4m3 --scale row
+    """
+
+
+@cli.command(context_settings={"ignore_unknown_options": True})
+@FORMAT
+@click.argument("values", metavar="[VALUES]...", nargs=-1)
+@policies
+@JSON
+def encode(fmt: Format, values: tuple[str, ...], as_json: bool, **choices: Any) -> None:
+    """Numbers to codes, each rounded once.
+
+    Numbers are decimal (0.3, -1e-3), hexadecimal with an exponent (0x1.8p3), inf or nan; they are
+    taken exactly as typed; the error is that of the code. Without VALUES, or with "-", they are read from stdin.
+
+    \b
+    Example:
+      $ feather-ref encode e4m3 0.3 464 nan
+      input  code  bits        value   error
+      0.3    2A    0 0101 010  0.3125  0.0125
+      464    7E    0 1111 110  448     -16
+      nan    7F    0 1111 111  NaN     -
+
+    \b
+      $ feather-ref encode e4m3 -0.5 465 --overflow nonsaturating
+      $ echo 0.25 1e9 | feather-ref encode e5m2 --profile ml_dtypes --json
+    """
+    texts = _tokens(values)
+    if unknown := [text for text in texts if text.startswith("--")]:
+        raise click.NoSuchOption(unknown[0])
+    numbers = [read_number(text) for text in texts]
+    codes = encode_numbers(numbers, fmt, **given(choices)).tolist()
+    rows = []
+    for text, number, code in zip(texts, numbers, codes, strict=True):
+        value = number_of(code, fmt)
+        finite = number.kind == value.kind == "finite"
+        error = decimal_text(value.signed - number.signed) if finite else "-"
+        rows.append((text, hex_code(code, fmt), spaced(fields_of(fmt, code)), str(value), error))
+    _show(("input", "code", "bits", "value", "error"), rows, as_json)
+
+
+@cli.command(name="decode")
+@FORMAT
+@click.argument("codes", metavar="[CODES]...", nargs=-1)
+@JSON
+def decode_(fmt: Format, codes: tuple[str, ...], as_json: bool) -> None:
+    """Codes to values.
+
+    Codes are written in hex, with or without 0x. Without CODES, or with "-", they are read from
+    stdin.
+
+    \b
+    Example:
+      $ feather-ref decode e4m3 7E 29
+      code  bits        value
+      7E    0 1111 110  448
+      29    0 0101 001  0.28125
+    """
+    checked = check_codes([_code(text) for text in _tokens(codes)], fmt).tolist()
+    rows = [(hex_code(code, fmt), spaced(fields_of(fmt, code)), str(number_of(code, fmt))) for code in checked]
+    _show(("code", "bits", "value"), rows, as_json)
+
+
+@cli.command(name="explain", context_settings={"ignore_unknown_options": True})
+@FORMAT
+@click.argument("what", metavar="[VALUE|0xCODE]", required=False)
+@click.option("--code", help="A code in hex: 7E or 0x7E.")
+@click.option("--value", help="A number: 0.3, -1e-3, 0x1.8p3, inf, nan.")
+@click.option("--word", help="A word in hex, of packed codes.")
+@click.option("--order", type=click.Choice(ORDERS), default="little", show_default=True, help="Of lanes in a word.")
+@policies
+def explain_(
+    fmt: Format,
+    what: str | None,
+    code: str | None,
+    value: str | None,
+    word: str | None,
+    order: Any,
+    **choices: Any,
+) -> None:
+    """Show a code, a number or a word bit by bit.
+
+    A number is placed between its neighbours; without any of them, the format itself is shown. A
+    bare argument is a number, and a code only with 0x before it.
+
+    \b
+    Examples:
+      $ feather-ref explain e4m3
+      $ feather-ref explain e4m3 --code 7E
+      $ feather-ref explain e4m3 0x7E
+      $ feather-ref explain e4m3 --value 0.3 --rounding toward_zero
+      $ feather-ref explain e4m3 -0.3
+      $ feather-ref explain e4m3 --word 44344030
+    """
+    from feather_ref._explain import explain, explain_word  # noqa: PLC0415 - for this command alone
+
+    if [what, code, value, word].count(None) < 3:
+        raise click.UsageError("give one thing: a code, a value or a word")
+    if what is not None and re.fullmatch(r"0[xb][0-9a-f]+", what, re.IGNORECASE):
+        code = what
+    elif what is not None:
+        value = what
+    if word is not None:
+        click.echo(str(explain_word(_code(word), fmt, order)))
+        return
+    number = None if value is None else _as_python(read_number(value))
+    explanation = explain(fmt, None if code is None else _code(code), value=number, **given(choices))
+    click.echo(str(explanation))
+    if value is not None and explanation.code is not None:
+        typed = int(encode_numbers([read_number(value)], fmt, **given(choices))[0])
+        if typed != explanation.code:
+            click.echo(f"note: {value} as typed gives {hex_code(typed, fmt)}; float64 does not hold it", err=True)
+
+
+def _as_python(number: Number) -> int | float:
+    """A number as Python has it: integers exactly, others in float64."""
+    if number.kind != "finite" or not number.magnitude:
+        size = {"nan": math.nan, "inf": math.inf}.get(number.kind, 0.0)
+        return math.copysign(size, -1 if number.negative else 1)
+    x = number.signed
+    try:
+        near = float(x)
+    except OverflowError:
+        raise ValueError(f"{number.text(6)} is beyond float64, in which numbers are explained") from None
+    return x.numerator if x.denominator == 1 else near
+
+
+# --- formats ----------------------------------------------------------------------------------
+
+
+@cli.command()
+@FORMAT
+@click.option("--as", "kind", type=click.Choice(["text", "csv", "memh", "c"]), default="text", show_default=True)
+def table(fmt: Format, kind: str) -> None:
+    """List every code of a format, with its value.
+
+    Formats have up to 16 bits here. memh is for Verilog's $readmemh: the value of each code as the
+    bits of a float32, or of a float64 where float32 does not hold them all. c is an array of C's
+    hexadecimal floats.
+
+    \b
+    Examples:
+      $ feather-ref table e2m1
+      $ feather-ref table e4m3 --as csv
+      $ feather-ref table ue4m3 --as memh
+      $ feather-ref table "minifloat(2,3,bias=4)" --as c
+    """
+    values = value_table(fmt)
+    codes = np.arange(values.size)
+    if kind == "memh":
+        bits = values.view(f"u{values.itemsize}").tolist()
+        click.echo(f"// {fmt.name}: the value of each code as binary{8 * values.itemsize}")
+        click.echo("\n".join(f"{pattern:0{2 * values.itemsize}X}" for pattern in bits))
+    elif kind == "c":
+        click.echo(_c_array(fmt, values))
+    else:
+        classes = [CLASSES[i] for i in classify(codes, fmt)]
+        shown = map(repr, values.tolist()) if kind == "csv" else (str(number_of(code, fmt)) for code in codes.tolist())
+        names = [(hex_code(code, fmt), spaced(fields_of(fmt, code))) for code in codes.tolist()]
+        rows = [(*name, found, value) for name, found, value in zip(names, classes, shown, strict=True)]
+        head = ("code", "bits", "class", "value")
+        if kind == "csv":
+            click.echo("\n".join(map(",".join, (head, *rows))))
+        else:
+            _show(head, rows)
+
+
+def _c_array(fmt: Format, values: Array) -> str:
+    single = values.dtype == np.float32
+    name = re.sub(r"\W+", "_", fmt.name).strip("_")
+    lines = [f"    {_c_number(x, single)}, /* {hex_code(code, fmt)} */" for code, x in enumerate(values.tolist())]
+    start = f"static const {'float' if single else 'double'} {name}_values[{values.size}] = {{"
+    return "\n".join([f"/* {fmt.name}: the value of each code */", "#include <math.h>", start, *lines, "};"])
+
+
+def _c_number(x: float, single: bool) -> str:
+    sign = "-" if math.copysign(1, x) < 0 else ""
+    if not math.isfinite(x):
+        return "NAN" if math.isnan(x) else f"{sign}INFINITY"
+    return f"{sign}{hex_text(abs(Fraction(x)))}{'f' if single else ''}"
+
+
+@cli.command()
+@click.argument("words", metavar="[FILTER]...", nargs=-1)
+@click.option("--bits", type=int, help="Only formats of so many bits.")
+@JSON
+def formats(words: tuple[str, ...], bits: int | None, as_json: bool) -> None:
+    """List the formats that have a name.
+
+    FILTER: parts of names, aliases or sources; all must occur. Besides these there are the
+    factories minifloat(E,M), minifloat(E,M,bias=B), minifloat(E,M,nan=False) and the P3109 formats
+    binary3p1se to binary16p16uf.
+
+    \b
+    Examples:
+      $ feather-ref formats
+      $ feather-ref formats ocp --bits 8
+      $ feather-ref formats float8_e4m3fn --json
+      $ feather-ref formats binary8p3se
+    """
+    found = [row for row in FORMATS.values() if bits in (None, row.bits) and _mentions(row, words)]
+    if not found and len(words) == 1 and bits is None:
+        found = [parse_row(words[0])]
+    head = ("name", "bits", "fields", "max", "least above 0", "Inf", "NaN", "also called", "source")
+    _show(head, [_format_cells(row) for row in found], as_json)
+
+
+def _mentions(row: Format, words: Sequence[str]) -> bool:
+    text = " ".join((row.name, *row.aliases, str(row.source))).lower()
+    return all(word.lower() in text for word in words)
+
+
+def _format_cells(row: Format) -> tuple[str, ...]:
+    if row.kind == "float":
+        fields = f"{'s1 ' if row.signed else ''}e{row.exponent_bits} m{row.mantissa_bits} bias {row.bias}"
+        least = row.exact(1 if row.has_subnormals else row.has_zero << row.mantissa_bits)
+    else:
+        fields = "table" if row.kind == "table" else f"{'' if row.signed else 'un'}signed * 2^{-row.bias}"
+        least = Fraction(row.min_normal)
+    top = Fraction(row.max) if row.kind == "table" else row.exact(row.max_magnitude)
+    infinity = "-" if row.inf_magnitude is None else hex_code(row.inf_magnitude, row)
+    nan = "-" if row.canonical_nan is None else hex_code(row.canonical_nan, row)
+    aliases, source = ", ".join(row.aliases) or "-", str(row.source)
+    ends = decimal_text(top, _BRIEF), decimal_text(least, _BRIEF)
+    return row.name, str(row.bits), fields, *ends, infinity, nan, aliases, source
+
+
+# --- differences ------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="[B]", required=False)
+@click.option("--x", metavar="INPUT", type=INPUT, help="The numbers that A was made from.")
+@click.option("--format", "fmt", metavar="FORMAT", callback=_read_format, help="What the codes are.")
+@click.option("--kind", type=click.Choice(["codes", "words"]), help="What A holds, where it could be both.")
+@click.option("--order", type=click.Choice(ORDERS), help="Of lanes in words. Default: little.")
+@click.option("--nan-equal", is_flag=True, default=None, help="Any NaN is as good as another.")
+@policies
+def diff(a: str, b: str | None, x: Path | None, fmt: Format | None, **choices: Any) -> None:
+    """Compare two files, or codes with their input.
+
+    Two files are compared bit by bit. A, B, INPUT: .npy, .npz or .safetensors; "-" is an .npy on
+    stdin. With --x, A holds codes or words that somebody's packer made from INPUT: the answer says
+    which policy, lane order or other choice would make them equal. Exit code 1 says that something
+    differs.
+
+    \b
+    Examples:
+      $ feather-ref diff mine.npy theirs.npy
+      $ feather-ref diff mine.npy theirs.npy --format e4m3
+      $ feather-ref diff mine.npy --x input.npy --format e4m3 --overflow nonsaturating
+    """
+    if (b is None) == (x is None):
+        raise click.UsageError("give a second file, or the input with --x")
+    if x is None:
+        if given(choices):
+            raise click.UsageError(f"--{next(iter(given(choices)))} needs --x; two files are compared bit by bit")
+        lines = compare_tensors(_tensors(a), _tensors(str(b)), fmt)
+        click.echo("\n".join(lines) if lines else "equal")
+        sys.exit(1 if lines else 0)
+    from feather_ref.diff import diff as compare  # noqa: PLC0415 - for this command alone
+
+    tensor, numbers = _single(a), _single(str(x))
+    if isinstance(numbers, PackedTensor):
+        numbers = numbers.dequantize()
+    result = compare(tensor, numbers, fmt, **given(choices))
+    click.echo(str(result))
+    sys.exit(0 if result.equal else 1)
+
+
+def _tensors(path: str) -> dict[str, Tensor]:
+    if path == "-":
+        data = sys.stdin.buffer.read()
+        header = _npy.read_header(io.BytesIO(data), len(data))
+        return {"-": header.arrange(np.frombuffer(data, header.dtype, offset=header.size))}
+    return dict(load(path))
+
+
+def _single(path: str) -> Tensor:
+    tensors = _tensors(path)
+    if len(tensors) != 1:
+        raise ValueError(f"{path}: holds {len(tensors)} tensors; one is wanted")
+    return next(iter(tensors.values()))
+
+
+# --- files ------------------------------------------------------------------------------------
+
+
+def _patterns(command: F) -> F:
+    for name, what in (("exclude", "Not tensors called like this."), ("include", "Only tensors called like this.")):
+        click.option(f"--{name}", multiple=True, metavar="PATTERN", help=f"{what} May be repeated.")(command)
+    return command
+
+
+@cli.command()
+@click.argument("source", metavar="IN", type=INPUT)
+@click.option("-o", "--output", type=OUTPUT, required=True, help="A .safetensors file.")
+@click.option("--format", "fmt", metavar="FORMAT", callback=_read_format, required=True, help="What to pack to.")
+@click.option("--scale", type=click.Choice(["none", *SCALES]), default="none", show_default=True)
+@click.option("--scale-rule", type=click.Choice(SCALE_RULES), default="amax", show_default=True)
+@_patterns
+@policies
+@JSON
+def pack(
+    source: Path,
+    output: Path,
+    fmt: Format,
+    scale: str,
+    scale_rule: Any,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    as_json: bool,
+    **choices: Any,
+) -> None:
+    """Pack the float tensors of a file.
+
+    IN is an .npy, .npz or .safetensors file. Integers, and tensors that are packed already, are
+    copied as they are; the table says so. A scale is stored as NAME_scale, to multiply with. The
+    dtype is the one that other programs know (F8_E4M3, F4, BF16, ...) where there is one, else U32
+    words with a note in the metadata.
+
+    \b
+    Examples:
+      $ feather-ref pack model.safetensors -o small.safetensors --format e4m3 --scale row
+      $ feather-ref pack weights.npz -o small.safetensors --format e2m1 --scale row --exclude "*.bias"
+    """
+    kind: Any = None if scale == "none" else scale
+    with _progress() as progress:
+        lines = pack_file(source, output, fmt, kind, scale_rule, include, exclude, progress, **given(choices))
+    _show_lines(lines, output, as_json)
+
+
+@cli.command()
+@click.argument("source", metavar="IN", type=INPUT)
+@click.option("-o", "--output", type=OUTPUT, required=True, help="An .npy, .npz or .safetensors file.")
+@click.option("--dtype", type=click.Choice(FLOAT_NAMES), help="Default: float32 where that holds every value.")
+@_patterns
+@JSON
+def unpack(
+    source: Path, output: Path, dtype: Any, include: tuple[str, ...], exclude: tuple[str, ...], as_json: bool
+) -> None:
+    """Unpack the packed tensors of a file.
+
+    The others are copied. An .npy file holds one tensor: choose it with --include.
+
+    \b
+    Examples:
+      $ feather-ref unpack small.safetensors -o back.safetensors
+      $ feather-ref unpack small.safetensors -o back.npz --dtype float64
+      $ feather-ref unpack small.safetensors -o weight.npy --include layer.weight
+    """
+    with _progress() as progress:
+        lines = unpack_file(source, output, dtype, include, exclude, progress)
+    _show_lines(lines, output, as_json)
+
+
+def _show_lines(lines: Sequence[Line], output: Path, as_json: bool) -> None:
+    """What became of each tensor, and the sum."""
+    if as_json:
+        _show_json([{**dataclasses.asdict(line), "sqnr": _finite(line.sqnr)} for line in lines])
+        return
+    head = ("tensor", "shape", "from", "to", "bytes", "becomes", "scale", "SQNR bits", "note")
+    rows = [_line_cells(line) for line in lines]
+    before, after = sum(line.bytes_before for line in lines), sum(line.bytes_after for line in lines)
+    _show(head, rows)
+    click.echo(f"{printable(str(output))}: {len(lines)} tensors, {before} bytes become {after}")
+
+
+def _line_cells(line: Line) -> tuple[str, ...]:
+    sqnr = "-" if line.sqnr is None else "exact" if line.sqnr == math.inf else f"{line.sqnr:.2f}"
+    sizes = str(line.bytes_before), str(line.bytes_after)
+    shape = str(list(line.shape))
+    return printable(line.name), shape, line.before, line.after, *sizes, line.scale or "-", sqnr, line.note
+
+
+@cli.command()
+@click.argument("source", metavar="FILE", type=INPUT)
+@JSON
+def inspect(source: Path, as_json: bool) -> None:
+    """Show what a file of tensors holds.
+
+    The metadata, and of each tensor its shape, dtype, format, scale and bytes, the greatest finite
+    magnitude, and how many numbers are NaN or Inf.
+
+    \b
+    Examples:
+      $ feather-ref inspect small.safetensors
+      $ feather-ref inspect small.safetensors --json
+    """
+    with load(source) as tensors:
+        metadata = tensors.metadata
+    with _progress() as progress:
+        facts = inspect_file(source, progress)
+    size = source.stat().st_size
+    if as_json:
+        rows = [dataclasses.asdict(fact) for fact in facts]
+        _show_json({"path": str(source), "bytes": size, "metadata": metadata, "tensors": rows})
+        return
+    click.echo(f"{printable(str(source))}: {size} bytes, {len(facts)} tensors")
+    for key, text in metadata.items():
+        click.echo(f"  {printable(key)}: {printable(text)}")
+    head = ("tensor", "shape", "dtype", "format", "scale", "bytes", "amax", "NaN", "Inf")
+    _show(head, [_fact_cells(fact) for fact in facts])
+
+
+def _fact_cells(fact: Any) -> tuple[str, ...]:
+    amax = "-" if fact.amax is None else f"{fact.amax:.6g}"
+    names = printable(fact.name), str(list(fact.shape)), fact.dtype, fact.format or "-", fact.scale or "-"
+    return *names, str(fact.nbytes), amax, str(fact.nan), str(fact.inf)
+
+
+def main() -> None:
+    """The entry point: click's, for any terminal."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot print
+    cli(prog_name="feather-ref", windows_expand_args=False)

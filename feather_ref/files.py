@@ -1,0 +1,319 @@
+"""Files of tensors: .npy, .npz and .safetensors as mappings of arrays and packed tensors.
+
+`load` maps or reads one tensor at a time.  `save` knows every size beforehand, so each tensor goes
+straight to its place in a new file beside the target, which takes the target's place at the end:
+a target is whole, or as it was.  How packed tensors lie in .safetensors is in `_stored`.
+
+Source: the formats, in `_safetensors` and `_npy`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import secrets
+import shutil
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+from weakref import finalize
+
+import numpy as np
+
+from feather_ref import _npy, _safetensors
+from feather_ref._safetensors import BITS, Form, short
+from feather_ref._sources import bits_of, row_of
+from feather_ref._stored import KEY, NUMPY, Note, form_of, from_metadata, read_scale, to_bytes, to_metadata, to_words
+from feather_ref._sweep import Array
+from feather_ref.tensors import PackedTensor
+from feather_ref.words import codes_to_words
+
+PathLike = str | os.PathLike[str]
+Tensor = Array | PackedTensor
+Put = Callable[[str, Iterable[Array]], None]
+
+SUFFIXES = (".npy", ".npz", ".safetensors")
+
+_NAMES = {dtype: name for name, dtype in NUMPY.items()}
+
+
+# --- read -------------------------------------------------------------------------------------
+
+
+class Stored(NamedTuple):
+    """A tensor as its file has it; `read` gives an array, or flat bytes where NumPy has no such dtype."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    nbytes: int
+    read: Callable[[], Array]
+
+
+class TensorFile(Mapping[str, Tensor]):
+    """The tensors of a file by name, each read when it is asked for; a scale belongs to its tensor.
+
+    stored: every tensor as it lies in the file, scales too.  notes: of the packed ones.  metadata:
+    of a .safetensors file.
+    """
+
+    def __init__(self, path: PathLike) -> None:
+        """Open a file and check its header."""
+        self.path = Path(path)
+        reader = _READERS[_suffix(self.path)]
+        if self.path.exists() and not self.path.is_file():
+            raise ValueError(f"{self.path}: is not a file")  # a pipe would wait for ever
+        file = self.path.open("rb")
+        self.close = finalize(self, file.close)
+        try:
+            self.stored, self.metadata = reader(self.path, file)
+            self.notes = from_metadata(self.metadata, self.stored)
+        except ValueError as error:
+            self.close()
+            raise ValueError(f"{self.path}: {error}") from None
+        self.scales = {note.scale for note in self.notes.values() if note.scale is not None}
+
+    def __enter__(self) -> TensorFile:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self.stored if name not in self.scales)
+
+    def __len__(self) -> int:
+        return len(self.stored) - len(self.scales)
+
+    def __getitem__(self, name: str) -> Tensor:
+        if name in self.scales:
+            raise KeyError(name)
+        stored, note = self.stored[name], self.notes.get(name)
+        try:
+            return _array(stored) if note is None else self._packed(stored, note)
+        except ValueError as error:
+            raise ValueError(f"{self.path}: tensor {short(name)}: {error}") from None
+
+    def _packed(self, stored: Stored, note: Note) -> PackedTensor:
+        scale = None
+        if note.scale is not None:
+            other = self.stored[note.scale]
+            scale = read_scale(other.read(), other.dtype, other.shape, note)
+        return PackedTensor(to_words(stored.read(), stored.dtype, note), scale, note.shape, note.row, note.order)
+
+
+def load(path: PathLike) -> TensorFile:
+    """The tensors of a .npy, .npz or .safetensors file, as a mapping from names.
+
+    Each value is an array, or a `PackedTensor` where the file holds codes; the one tensor of an .npy
+    file is called like the file.  Arrays of .npy and .safetensors are mapped, read-only.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from feather_ref.tensors import pack_tensor
+    >>> with TemporaryDirectory() as folder:
+    ...     save(f"{folder}/a.safetensors", {"w": pack_tensor([[0.5, 2.0]], "e4m3", scale="row")})
+    ...     with load(f"{folder}/a.safetensors") as tensors:
+    ...         print(hex(tensors["w"].words[0, 0]), tensors["w"].dequantize())
+    0x7e6e [[0.5 2. ]]
+
+    Raises OSError, and ValueError for a file that is not what its name says.
+    """
+    return TensorFile(path)
+
+
+def _suffix(path: Path) -> str:
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise ValueError(f"{path}: the name must end in {', '.join(SUFFIXES)}")
+    return suffix
+
+
+def _mapped(file: BinaryIO, dtype: np.dtype[Any], shape: tuple[int, ...], offset: int) -> Array:
+    """Part of a file as an array; there is no empty map."""
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    return np.memmap(file, dtype, "r", offset, shape).view(np.ndarray)
+
+
+def _open_safetensors(path: Path, file: BinaryIO) -> tuple[dict[str, Stored], dict[str, str]]:
+    header = _safetensors.read_header(file, os.fstat(file.fileno()).st_size)
+    stored = {}
+    for name, place in header.places.items():
+        size = place.end - place.begin
+        dtype = NUMPY.get(place.dtype, np.dtype(np.uint8))
+        shape = place.shape if place.dtype in NUMPY else (size,)
+        stored[name] = Stored(place.dtype, place.shape, size, partial(_mapped, file, dtype, shape, place.begin))
+    return stored, header.metadata
+
+
+def _open_npy(path: Path, file: BinaryIO) -> tuple[dict[str, Stored], dict[str, str]]:
+    header = _npy.read_header(file, os.fstat(file.fileno()).st_size)
+    count = (math.prod(header.shape),)
+
+    def read() -> Array:
+        return header.arrange(_mapped(file, header.dtype, count, header.size))
+
+    return {path.stem: Stored(_label(header.dtype), header.shape, header.nbytes, read)}, {}
+
+
+def _open_npz(path: Path, file: BinaryIO) -> tuple[dict[str, Stored], dict[str, str]]:
+    archive = _npy.open_archive(file)
+    stored = {}
+    for name, (header, info) in _npy.members(archive, os.fstat(file.fileno()).st_size).items():
+        read = partial(_npy.read_member, archive, info, header)
+        stored[name] = Stored(_label(header.dtype), header.shape, header.nbytes, read)
+    return stored, {}
+
+
+_READERS = {".npy": _open_npy, ".npz": _open_npz, ".safetensors": _open_safetensors}
+
+
+def _label(dtype: np.dtype[Any]) -> str:
+    """The name of a dtype in safetensors, or NumPy's where it has none."""
+    return _NAMES.get(dtype.newbyteorder("<"), dtype.name)
+
+
+def _array(stored: Stored) -> Array:
+    if stored.dtype in BITS and stored.dtype not in NUMPY:
+        raise ValueError(f"how {stored.dtype} lies in bytes is written down nowhere; it can only be copied")
+    return stored.read()
+
+
+# --- write ------------------------------------------------------------------------------------
+
+
+def save(path: PathLike, tensors: Mapping[str, object], metadata: Mapping[str, str] | None = None) -> None:
+    """Write arrays and packed tensors to an .npy, .npz or .safetensors file.
+
+    tensors: by name; a `PackedTensor`, or whatever `numpy.asarray` takes.  Packed tensors need
+    .safetensors, and an .npy file holds one array.  metadata: free text, for .safetensors.
+
+    Raises OSError, and TypeError or ValueError naming the tensor that cannot be stored.
+    """
+    items = {name: _as_tensor(name, tensor) for name, tensor in tensors.items()}
+    forms: dict[str, Form] = {}
+    notes: dict[str, Note] = {}
+    pieces: dict[str, Array] = {}
+    for name, tensor in items.items():
+        if not isinstance(tensor, PackedTensor):
+            forms[name], pieces[name] = Form(_label(tensor.dtype), tensor.shape), tensor
+            continue
+        forms[name], pieces[name] = form_of(tensor.fmt, tensor.shape), to_bytes(tensor)
+        scale = None if tensor.scale is None else f"{name}_scale"
+        notes[name] = Note(tensor.fmt, tensor.shape, tensor.order, scale)
+        if scale is not None and tensor.scale is not None:
+            if scale in items:
+                raise ValueError(f"tensor {short(scale)}: the scale of {short(name)} needs this name")
+            forms[scale], pieces[scale] = Form("F32", tensor.scale.shape), tensor.scale
+    with writer(path, forms, notes, metadata) as put:
+        for name, piece in pieces.items():
+            put(name, [piece])
+
+
+def _as_tensor(name: object, tensor: object) -> Tensor:
+    """An array or a packed tensor; codes that NumPy knows by ml_dtypes are packed."""
+    if not isinstance(name, str):
+        raise TypeError(f"tensors: names are text, got {type(name).__name__}")
+    if isinstance(tensor, PackedTensor):
+        return tensor
+    array = np.asarray(tensor)
+    if array.dtype.newbyteorder("<") in _NAMES:
+        return array
+    try:
+        row = None if array.dtype.kind == "c" else row_of(array.dtype)
+    except TypeError:
+        raise TypeError(f"tensor {short(name)}: dtype {array.dtype} is not plain numbers") from None
+    if row is None:  # complex128 and longdouble, which .npy knows
+        return array
+    codes = bits_of(array) & np.asarray(row.code_mask, f"u{array.itemsize}")
+    return PackedTensor(codes_to_words(np.atleast_1d(codes), row, "little"), None, array.shape, row)
+
+
+@contextmanager
+def writer(
+    path: PathLike, forms: Mapping[str, Form], notes: Mapping[str, Note], metadata: Mapping[str, str] | None = None
+) -> Iterator[Put]:
+    """A function put(name, pieces) that writes the tensors announced in forms, each once.
+
+    forms: every tensor, scales too.  notes: of the packed ones.  The file appears when the block
+    ends, and does not when it raises.
+    """
+    target = Path(path)
+    suffix = _suffix(target)
+    if suffix != ".safetensors":
+        for name, form in forms.items():
+            if name in notes or (form.dtype in BITS and form.dtype not in NUMPY):
+                raise ValueError(f"tensor {short(name)}: {suffix} holds no packed tensor; unpack it")
+    elif bad := [name for name, form in forms.items() if form.dtype not in BITS]:
+        raise ValueError(f"tensor {short(bad[0])}: safetensors has no dtype for {forms[bad[0]].dtype}")
+    own = {key: text for key, text in (metadata or {}).items() if not key.startswith(KEY)}
+    with _WRITERS[suffix](target, forms, {**own, **to_metadata(notes, forms)}) as put:
+        yield put
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """A new file beside `path` that takes its place at the end, or vanishes."""
+    target = Path(os.path.realpath(path))  # a link stays a link
+    if target.exists() and not target.is_file():
+        raise ValueError(f"{path}: is there, and is not a file")
+    beside = target.with_name(f".{target.name[:80]}.{secrets.token_hex(4)}.tmp")
+    try:
+        with beside.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            shutil.copymode(target, beside)
+        os.replace(beside, target)
+    except BaseException:  # an interrupt too
+        with suppress(OSError):
+            beside.unlink()
+        raise
+
+
+def _little(piece: Array) -> memoryview:
+    """An array as its bytes, little-endian and in C order."""
+    return np.ascontiguousarray(piece, piece.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data
+
+
+@contextmanager
+def _write_safetensors(path: Path, forms: Mapping[str, Form], metadata: Mapping[str, str]) -> Iterator[Put]:
+    text, header = _safetensors.make_header(forms, metadata)
+    with _replacing(path) as file:
+        file.write(text)
+
+        def put(name: str, pieces: Iterable[Array]) -> None:
+            place = header.places[name]
+            file.seek(place.begin)
+            for piece in pieces:
+                file.write(_little(piece))
+            if file.tell() != place.end:
+                raise RuntimeError(f"tensor {short(name)}: {file.tell() - place.begin} bytes, not those of {place}")
+
+        yield put
+
+
+def _npy_pieces(form: Form, pieces: Iterable[Array]) -> Iterator[memoryview]:
+    dtype = NUMPY.get(form.dtype) or np.dtype(form.dtype)
+    return itertools.chain([memoryview(_npy.header_bytes(dtype, form.shape))], map(_little, pieces))
+
+
+@contextmanager
+def _write_npz(path: Path, forms: Mapping[str, Form], metadata: Mapping[str, str]) -> Iterator[Put]:
+    with _replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+        yield lambda name, pieces: _npy.write_member(archive, name, _npy_pieces(forms[name], pieces))
+
+
+@contextmanager
+def _write_npy(path: Path, forms: Mapping[str, Form], metadata: Mapping[str, str]) -> Iterator[Put]:
+    if len(forms) != 1:
+        raise ValueError(f"{path}: an .npy file holds one tensor, not {len(forms)}")
+    with _replacing(path) as file:
+        yield lambda name, pieces: file.writelines(_npy_pieces(forms[name], pieces))
+
+
+_WRITERS = {".npy": _write_npy, ".npz": _write_npz, ".safetensors": _write_safetensors}
