@@ -226,10 +226,20 @@ class Format:
             fraction += 1 << self.mantissa_bits
         return Fraction(fraction) * Fraction(2) ** (max(field - self.has_zero, 0) + self.quantum)
 
+    def _value(self, magnitude: int) -> float:
+        exact = self.exact(magnitude)
+        try:
+            value = float(exact)
+        except OverflowError:
+            value = math.inf
+        if Fraction(value if math.isfinite(value) else 0) != exact:
+            raise ValueError(f"format {self.name!r}: the value of {magnitude:#x} is no float64; use exact()")
+        return value
+
     @cached_property
     def max(self) -> float:
         """The greatest finite value, as a Python float."""
-        return max(self.values) if self.kind == "table" else float(self.exact(self.max_magnitude))
+        return max(self.values) if self.kind == "table" else self._value(self.max_magnitude)
 
     @cached_property
     def min(self) -> float:
@@ -237,8 +247,8 @@ class Format:
         if self.kind == "table":
             return min(self.values)
         if self.signed:
-            return -float(self.exact(self.max_magnitude + (self.kind == "integer")))
-        return float(self.exact(0))
+            return -self._value(self.max_magnitude + (self.kind == "integer"))
+        return self._value(0)
 
     @cached_property
     def min_normal(self) -> float:
@@ -246,13 +256,13 @@ class Format:
         if self.kind == "table":
             return min(v for v in self.values if v > 0)
         if self.kind == "integer":
-            return float(self.exact(1))
-        return float(self.exact(self.has_zero << self.mantissa_bits))
+            return self._value(1)
+        return self._value(self.has_zero << self.mantissa_bits)
 
     @cached_property
     def min_subnormal(self) -> float | None:
         """The least positive subnormal, or None."""
-        return float(self.exact(1)) if self.has_subnormals else None
+        return self._value(1) if self.has_subnormals else None
 
     # --- words --------------------------------------------------------------------------------
 

@@ -184,8 +184,10 @@ def make_unpacker(fmt: str | Format) -> Callable[..., Array]:
     shown = ", ".join(f"0x{word:08X}" for word in words)
     doc = f"""The values of {row.name!r} numbers, packed in lanes of {row.storage_bits} bits.
 
-    words: (..., m) uint32, or a PackedTensor; n: numbers in a row.  Returns (..., n).
+    words: (..., m) uint32, or a PackedTensor; n: numbers in a row, None for every whole lane; order,
+    strict, dtype: as for `unpack`.  Returns (..., n).
 
+    >>> import numpy as np
     >>> {name}(np.array([{shown}], np.uint32), 2).tolist()
     {unpack(words, row, 2).tolist()!r}
     """
