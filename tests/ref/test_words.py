@@ -129,11 +129,11 @@ def test_functions_of_a_format(row: Format) -> None:
     runner = doctest.DocTestRunner(verbose=False)
     for function in (packer, unpacker):
         assert function.__name__.isidentifier()
-        names = {function.__name__: function, "np": np}
+        names = {function.__name__: function}
         for case in doctest.DocTestFinder().find(function, function.__name__, globs=names, module=False):
-            assert len(case.examples) == 1
+            assert case.examples
             runner.run(case)
-    assert runner.summarize(verbose=False) == (0, 2)
+    assert runner.summarize(verbose=False) == (0, 3)
     for order in ORDERS:
         got = packer([1.0, 0.5, 1.0], order)
         assert got.tolist() == pack([1.0, 0.5, 1.0], row, order).tolist()
