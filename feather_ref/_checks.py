@@ -11,15 +11,27 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from feather_ref._parts import Parts, nan_codes
-from feather_ref._sources import source_parts
+from feather_ref._sources import refuse_masked, source_parts
 from feather_ref._sweep import Array, place, spell, sweep
 from feather_ref.formats import Format
 from feather_ref.policy import Policy
 
 _CURE = "nan='max', nan='zero' or nan=<a code> would take it"
+
+
+def integers(codes: ArrayLike, name: str) -> Array:
+    """codes as an array; an empty list, which NumPy takes for floats, is uint8."""
+    refuse_masked(codes, name)
+    try:
+        array = np.asarray(codes)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+    if array.size == 0 and not isinstance(codes, np.ndarray):
+        return array.astype(np.uint8)
+    return array
 
 
 def check_range(array: Array, last: int, name: str, of: str = "") -> None:

@@ -47,10 +47,13 @@ def kernel(src: Format, policy: Policy, storage: np.dtype[Any]) -> Kernel:
     """The fastest exact kernel for one source row and one policy; no stochastic rounding."""
     if src.bits <= 16:
         return _whole_table(src, policy, storage)
-    if index_bits(src, policy):
-        return _top_table(src, policy, storage)
-    if _adds(src, policy):
-        return _addition(src, policy)
+    if src.bits in (32, 64) and src.nan == "ieee":  # Inf and NaN are where the two below look for them
+        if src == policy.fmt and policy.overflow == "nonsaturating" and policy.subnormals == "keep":
+            return _copy(src, policy)
+        if index_bits(src, policy):
+            return _top_table(src, policy, storage)
+        if _adds(src, policy):
+            return _addition(src, policy)
     return _definition(src, policy)
 
 
@@ -61,10 +64,24 @@ def _definition(src: Format, policy: Policy) -> Kernel:
     return run
 
 
+def _copy(src: Format, policy: Policy) -> Kernel:
+    """The same row: only NaN may change."""
+    nans = [policy.nan_code(sign) or 0 for sign in (False, True)]
+
+    def run(bits: Codes, out: Codes) -> None:
+        u = bits.dtype.type
+        out[...] = bits
+        nan = (bits & u(src.magnitude_mask)) > u(src.exponent_mask)
+        if nan.any():
+            out[nan] = np.array(nans, out.dtype)[(bits[nan] >> u(src.bits - 1)).astype(np.intp)]
+
+    return run
+
+
 # --- tables -----------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _table(src: Format, policy: Policy, index: int, storage: np.dtype[Any]) -> Codes:
     """Results for the top `index` bits of the source (all bits: for every code)."""
     tops = np.arange(1 << index, dtype=np.uint64) << np.uint64(src.bits - index)
@@ -128,7 +145,7 @@ def _top_table(src: Format, policy: Policy, storage: np.dtype[Any]) -> Kernel:
 def _adds(src: Format, policy: Policy) -> bool:
     """Whether addition serves: a signed float source into a narrower float with zero and subnormals."""
     dst = policy.fmt
-    floats = src.kind == dst.kind == "float" and src.bits in (32, 64) and src.signed
+    floats = dst.kind == "float" and src.signed and dst.max_magnitude > dst.mantissa_mask
     narrower = src.mantissa_bits > dst.mantissa_bits >= 1
     reaches = 0 <= src.bias - dst.bias < src.max_magnitude >> src.mantissa_bits  # the target's least normal
     return floats and narrower and reaches and dst.has_zero and policy.subnormals == "keep"
@@ -139,7 +156,8 @@ def _addition(src: Format, policy: Policy) -> Kernel:
     drop = src.mantissa_bits - dst.mantissa_bits
     rebias = src.bias - dst.bias << src.mantissa_bits
     # the source's magnitudes from the least normal (or zero, where both start alike) to the greatest value
-    low = 0 if rebias == 0 else rebias + (1 << src.mantissa_bits)
+    same_start = rebias == 0 and (dst.has_signed_zero or not dst.signed)
+    low = 0 if same_start else rebias + (1 << src.mantissa_bits)
     high = min((dst.max_magnitude << drop) + rebias, src.max_magnitude)
     sign_rides = src.bits - dst.bits == drop  # the sign is dropped to its place together with the rest
     abnormal = _abnormal(src, policy, low)

@@ -80,6 +80,8 @@ def split(codes: U64, row: Format) -> Parts:
     nan = nan_codes(codes, row)
     inf = none if row.inf_magnitude is None else (magnitude == np.uint64(row.inf_magnitude)) & ~nan
     finite = ~(inf | nan)
+    if not row.has_signed_nan:
+        negative = negative & ~nan
     return normalised(negative, exponent, np.where(finite, significand, ZERO), inf, nan)
 
 
@@ -190,9 +192,9 @@ def _negatives(codes: U64, rounded: I64, parts: Parts, negative: Bools, policy: 
 @lru_cache(maxsize=64)
 def _sorted_values(row: Format) -> tuple[NDArray[np.float64], U64]:
     """Midpoints between the distinct values, and the codes of those, both rising."""
-    first: dict[float, int] = {}
+    first: dict[float, int] = {0.0: zero_code(row)} if 0.0 in row.values else {}  # -0.0 == 0.0
     for code, value in enumerate(row.values):
-        first.setdefault(value, code)  # -0.0 == 0.0: the code of the first zero
+        first.setdefault(value, code)
     values = sorted(first)
     midpoints = np.array([(a + b) / 2 for a, b in pairwise(values)])
     return midpoints, np.array([first[v] for v in values], np.uint64)
@@ -208,7 +210,8 @@ def _nearest_value(parts: Parts, policy: Policy) -> U64:
     x = merge(parts, _TO_ODD).view(np.float64)
     left = np.searchsorted(midpoints, x, side="left")
     right = np.searchsorted(midpoints, x, side="right")
-    result = codes[np.where(parts.negative, right, left)]
+    # between -v and v, zero goes by its sign
+    result = codes[np.where(np.where(x == 0, ~parts.negative, parts.negative), right, left)]
     if row.has_signed_zero:
         zero, minus = np.uint64(zero_code(row)), np.uint64(minus_zero_code(row))
         result = np.where((result == zero) & parts.negative, minus, result)

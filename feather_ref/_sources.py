@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -60,14 +61,13 @@ def as_array(x: object) -> NDArray[Any]:
 
     Raises TypeError for what is not numbers, ValueError for ragged lists.
     """
-    if isinstance(x, np.ma.MaskedArray):
-        raise TypeError("x: a masked array; fill it first, for its mask would be lost")
+    refuse_masked(x, "x")
     try:
         array = np.asarray(x)
     except ValueError as error:
         raise ValueError(f"x: {error}") from error
-    python = isinstance(x, (int, float, list, tuple))
-    if not python or array.dtype.kind not in "fO" or array.size == 0:
+    python = isinstance(x, (int, float)) or (isinstance(x, Sequence) and not hasattr(x, "__array__"))
+    if not python or array.dtype.kind not in "fO" or array.size == 0 or _all_float_arrays(x):
         return array
     leaves = np.asarray(x, dtype=object)
     flat = list(leaves.flat)
@@ -77,7 +77,20 @@ def as_array(x: object) -> NDArray[Any]:
         return array
     whole = (int, np.integer)
     exact = [_odd_float(int(leaf), i) if isinstance(leaf, whole) else leaf for i, leaf in enumerate(flat)]
-    return np.array(exact, np.float64).reshape(leaves.shape)
+    wide = any(isinstance(leaf, np.longdouble) for leaf in flat)
+    return np.array(exact, np.longdouble if wide else np.float64).reshape(leaves.shape)
+
+
+def _all_float_arrays(x: object) -> bool:
+    """Whether x is a sequence of float arrays, which lose nothing and should not be boxed."""
+    return isinstance(x, Sequence) and all(isinstance(part, np.ndarray) and part.dtype.kind == "f" for part in x)
+
+
+def refuse_masked(x: object, name: str) -> None:
+    """A mask would be lost without a word."""
+    parts = x if isinstance(x, (list, tuple)) else ()
+    if isinstance(x, np.ma.MaskedArray) or any(isinstance(part, np.ma.MaskedArray) for part in parts):
+        raise TypeError(f"{name}: a masked array; fill it first, for its mask would be lost")
 
 
 def _is_big(leaf: object) -> bool:

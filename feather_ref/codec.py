@@ -13,7 +13,7 @@ from typing import Any, Literal, Unpack, overload
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from feather_ref._checks import check_range, refuse_errors
+from feather_ref._checks import check_range, integers, refuse_errors
 from feather_ref._fast import convert_bits, kernel
 from feather_ref._parts import FP64, split
 from feather_ref._sources import as_array, bits_of, row_of
@@ -140,7 +140,7 @@ def _random(
     if random_bits is None or n_bits is None:
         raise ValueError(f"rounding={rounding!r} needs random_bits and n_bits")
     n = check_int("n_bits", n_bits, 1, MAX_RANDOM_BITS)
-    random = np.asarray(random_bits)
+    random = integers(random_bits, "random_bits")
     check_range(random, (1 << n) - 1, "random_bits")
     try:
         return np.broadcast_to(random, shape), n
@@ -151,13 +151,16 @@ def _random(
 def _output(out: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     if out is None:
         return np.empty(shape, dtype)
-    if not isinstance(out, np.ndarray) or out.dtype != dtype or not out.dtype.isnative:
+    plain = isinstance(out, np.ndarray) and not isinstance(out, np.ma.MaskedArray)
+    if not isinstance(out, np.ndarray) or not plain or out.dtype != dtype or not out.dtype.isnative:
         kind = out.dtype if isinstance(out, np.ndarray) else type(out).__name__
         raise TypeError(f"out must be an array of {dtype}, got {kind}")
     if out.shape != shape:
         raise ValueError(f"out has shape {out.shape}, not {shape}")
     if not out.flags.writeable:
         raise ValueError("out is read-only")
+    if any(stride == 0 and size > 1 for stride, size in zip(out.strides, out.shape, strict=True)):
+        raise ValueError(f"out of strides {out.strides} overlaps itself")
     return out
 
 
@@ -173,12 +176,7 @@ def check_codes(codes: ArrayLike, fmt: str | Format, name: str = "codes") -> Arr
     Raises TypeError for what is not integers, ValueError for a code that is too wide.
     """
     row = _packable(fmt)
-    try:
-        array = np.asarray(codes)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
-    if array.size == 0 and not isinstance(codes, np.ndarray):
-        array = array.astype(_storage(row))  # an empty list has dtype float64
+    array = integers(codes, name)
     check_range(array, row.code_mask, name, row.name)
     return array.astype(_storage(row), copy=False)
 

@@ -214,8 +214,10 @@ def _from_ordinal(step: I64, falling: Bools, row: Format) -> NDArray[np.uint64]:
 def _ranks(row: Format) -> tuple[I64, NDArray[np.uint64]]:
     """Rank of each code among the distinct values of a table, and the first code of each rank."""
     values = sorted(set(row.values))
-    rank = np.array([values.index(value) for value in row.values])
-    return rank, np.array([row.values.index(value) for value in values], np.uint64)
+    place_of = {value: rank for rank, value in enumerate(values)}
+    first = {value: code for code, value in reversed(list(enumerate(row.values)))}
+    first.update({0.0: zero_code(row)} if 0.0 in first else {})
+    return np.array([place_of[v] for v in row.values]), np.array([first[v] for v in values], np.uint64)
 
 
 def ulp(codes: ArrayLike, fmt: str | Format) -> NDArray[np.float64]:

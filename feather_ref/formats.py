@@ -286,6 +286,7 @@ def _check_row(row: Format) -> None:
 
     _check_types(row, need)
     need(bool(row.name), "name must not be empty")
+    need(abs(row.bias) <= 1 << MAX_EXPONENT_BITS, f"bias {row.bias} is out of range")
     need(1 <= row.bits <= MAX_BITS, f"bits must be 1..{MAX_BITS}, got {row.bits}")
     need(
         row.bits + row.storage_shift <= row.storage_bits and row.storage_shift >= 0,
@@ -298,6 +299,7 @@ def _check_row(row: Format) -> None:
         need(plain, f"a row of kind {row.kind!r} has no exponent, mantissa, Inf or NaN")
     if row.kind == "table":
         need(row.bits <= 16, "a table has at most 16 bits")
+        need(row.signed, "a table's values have their own signs: signed is True")
         need(len(row.values) == 1 << row.bits, f"needs {1 << row.bits} values, got {len(row.values)}")
         sizes = [abs(v) for v in row.values if v != 0]
         need(all(map(math.isfinite, sizes)) and bool(sizes), "values must be finite and not all zero")
@@ -350,7 +352,6 @@ def _check_float(row: Format, need: Callable[[bool, str], None]) -> None:
     need((row.inf == "ieee") == (row.nan == "ieee"), "IEEE Inf and IEEE NaN come together")
     need(row.has_zero or not row.signed, "a signed row has a zero")
     need(row.nan != "negative_zero" or (row.signed and row.has_zero), "no -0 whose code NaN could take")
-    need(abs(row.bias) <= 1 << MAX_EXPONENT_BITS, f"bias {row.bias} is out of range")
     need(row.max_magnitude > 0, "there is no finite value but the first")
 
 

@@ -16,7 +16,7 @@ import difflib
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -87,8 +87,12 @@ def load_runs(vector_id: str, folder: Path | None = None) -> Runs:
     row = find(vector_id, folder)
     if row["shape"] != "run":
         raise ValueError(f"vector_id: {vector_id!r} is a .{row['shape']} file, not .run")
-    lines = (folder or root()).joinpath(row["path"]).read_text(encoding="ascii").split()
-    columns = np.array([int(field, 16) for field in lines], np.uint64).reshape(-1, 4).T
+    lines = (folder or root()).joinpath(row["path"]).read_text(encoding="ascii").splitlines()
+    fields = [line.split() for line in lines]
+    bad = next((i for i, line in enumerate(fields) if len(line) != 4), None)
+    if bad is not None:
+        raise ValueError(f"{row['path']}: line {bad + 1} has {len(fields[bad])} fields, not 4")
+    columns = np.array([[int(field, 16) for field in line] for line in fields], np.uint64).T
     return Runs(columns[0], columns[1], columns[2], columns[3].astype(np.uint8))
 
 
@@ -111,22 +115,24 @@ def verify(folder: Path | None = None) -> list[str]:
     >>> verify()
     []
     """
-    base = folder or root()
-    rows = manifest.__wrapped__(base)
-    sums = _read_sums(base)
-    vectors = {*(row["path"] for row in rows.values()), *SUMMED}
-    wrong = [f"{path}: not in SHA256SUMS" for path in sorted(vectors - sums.keys())]
-    wrong += [f"{path}: not in the manifest" for path in sorted(sums.keys() - vectors)]
-    for path, wanted in sorted(sums.items()):
-        file = base / path
-        if not file.is_file():
-            wrong.append(f"{path}: missing")
-        elif hashlib.sha256(file.read_bytes()).hexdigest() != wanted:
-            wrong.append(f"{path}: SHA-256 differs from SHA256SUMS")
-    wrong += [problem for row in rows.values() for problem in _check_row(base, row)]
-    listed = {*sums, *_UNLISTED}
-    present = {file.relative_to(base).as_posix() for file in base.rglob("*") if file.is_file()}
-    return wrong + [f"{path}: not listed" for path in sorted(present - listed)]
+    base = Path(folder) if folder else root()
+    try:
+        sums = _read_sums(base)
+        rows = json.loads((base / "manifest.json").read_text(encoding="utf-8"))["vectors"]
+        missing = [key for row in rows for key in ("id", "path", "shape", *_FACTS) if key not in row]
+        if missing:
+            return [f"manifest.json: a row without {missing[0]!r}"]
+        names = [str(row["id"]) for row in rows]
+        paths = {str(row["path"]) for row in rows}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return [f"{base}: unreadable: {type(error).__name__}: {error}"]
+    wrong = [f"{name}: twice in the manifest" for name in sorted(set(names)) if names.count(name) > 1]
+    wrong += [f"{path}: not in SHA256SUMS" for path in sorted({*paths, *SUMMED} - sums.keys())]
+    wrong += [f"{path}: not in the manifest" for path in sorted(sums.keys() - {*paths, *SUMMED})]
+    wrong += [problem for path, wanted in sorted(sums.items()) for problem in _check_sum(base, path, wanted)]
+    wrong += [problem for row in rows for problem in _check_row(base, row)]
+    present = {file.relative_to(base).as_posix() for file in base.rglob("*") if not file.is_dir() or file.is_symlink()}
+    return wrong + [f"{path}: not listed" for path in sorted(present - {*sums, *_UNLISTED})]
 
 
 def _read_sums(base: Path) -> dict[str, str]:
@@ -134,15 +140,33 @@ def _read_sums(base: Path) -> dict[str, str]:
     return {path: digest for digest, path in (line.split("  ", 1) for line in lines)}
 
 
+def _bytes(base: Path, path: str) -> bytes | None:
+    """A file of the folder itself; None for one that is not there, is a link, or lies elsewhere."""
+    file = base / path
+    inside = not Path(path).is_absolute() and ".." not in Path(path).parts
+    return file.read_bytes() if inside and file.is_file() and not file.is_symlink() else None
+
+
+def _check_sum(base: Path, path: str, wanted: str) -> list[str]:
+    data = _bytes(base, path)
+    if data is None:
+        return [f"{path}: missing, or not a file of this folder"]
+    return [] if hashlib.sha256(data).hexdigest() == wanted else [f"{path}: SHA-256 differs from SHA256SUMS"]
+
+
+_FACTS: Mapping[str, Callable[[bytes, Row], Any]] = MappingProxyType(
+    {
+        "sha256": lambda data, row: hashlib.sha256(data).hexdigest(),
+        "crc32": lambda data, row: f"{zlib.crc32(data):08x}",
+        "lines": lambda data, row: data.count(b"\n") if row["shape"] == "run" else 0,
+    }
+)
+
+
 def _check_row(base: Path, row: Row) -> list[str]:
     """Problems of one manifest row's file."""
-    file = base / row["path"]
-    if not file.is_file():
+    data = _bytes(base, str(row["path"]))
+    if data is None:
         return []  # said already
-    data = file.read_bytes()
-    found = {
-        "sha256": hashlib.sha256(data).hexdigest(),
-        "crc32": f"{zlib.crc32(data):08x}",
-        "lines": data.count(b"\n") if row["shape"] == "run" else 0,
-    }
-    return [f"{row['id']}: {key} differs from the manifest" for key, value in found.items() if row[key] != value]
+    wrong = [key for key, fact in _FACTS.items() if row[key] != fact(data, row)]
+    return [f"{row['id']}: {key} differs from the manifest" for key in wrong]

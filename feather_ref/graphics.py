@@ -71,8 +71,12 @@ def pack_rgb9e5(rgb: object) -> Words:
     if row_of(x.dtype) is None:
         raise TypeError(f"rgb: dtype {x.dtype} is wider than float64")
     # 1. Clamp; the widening is exact, or far above the greatest value.
-    with np.errstate(invalid="ignore"):  # a signalling NaN
-        x = x.astype(np.float64)
+    with np.errstate(all="ignore"):  # a signalling NaN, a subnormal: both end as they should
+        return _rgb9e5(x.astype(np.float64))
+
+
+def _rgb9e5(x: NDArray[np.float64]) -> Words:
+    """`pack_rgb9e5` of float64."""
     x = np.clip(np.where(np.isnan(x), 0.0, x), 0.0, RGB9E5_MAX)
     # 2. The exponent of the greatest colour, from its bits: max(-B-1, floor(log2)) + 1 + B.
     greatest = np.max(x, axis=-1, keepdims=True)

@@ -27,7 +27,8 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkab
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from feather_ref._checks import check_range
+from feather_ref._checks import check_range, integers
+from feather_ref._sources import refuse_masked
 from feather_ref._sweep import Array, place, spell
 from feather_ref.formats import Format, check_int
 
@@ -178,9 +179,7 @@ def pack_codes(codes: ArrayLike, width: int, order: Order = "little") -> Words:
     Raises TypeError for codes that are not integers, ValueError for one that does not fit.
     """
     width, order = check_int("width", width, 1, 32), check_order(order)
-    array = np.asarray(codes)
-    if array.size == 0 and not isinstance(codes, np.ndarray):
-        array = array.astype(np.uint8)  # an empty list has dtype float64
+    array = integers(codes, "codes")
     check_range(array, (1 << width) - 1, "codes")
     array = np.atleast_1d(array)
     *lead, n = array.shape
@@ -235,6 +234,7 @@ def check_order(order: Order) -> Order:
 
 def check_words(words: ArrayLike) -> Words:
     """Refuse what is not an array of uint32, in either byte order."""
+    refuse_masked(words, "words")
     array = np.asarray(words)
     if array.dtype.newbyteorder("=") != np.dtype(np.uint32):
         cures = {"f": "from_float32(words)", "i": "words.view(np.uint32)"}

@@ -10,6 +10,7 @@ report 4.0 (SatNone).
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -150,7 +151,10 @@ class Policy:
 
 def zero_code(fmt: Format) -> int:
     """The code of +0; in a format without zero the least value, which zero becomes there."""
-    return fmt.values.index(0.0) if fmt.kind == "table" else 0
+    if fmt.kind != "table":
+        return 0
+    keys = [(abs(value), -math.copysign(1, value)) for value in fmt.values]
+    return keys.index(min(keys))
 
 
 def resolve(

@@ -254,12 +254,28 @@ def forget_row(folder: Path) -> None:
     (folder / "manifest.json").write_text(json.dumps(manifest), encoding="ascii")
 
 
+def link(folder: Path) -> None:
+    """The right bytes, from elsewhere."""
+    outside = folder.parent / "outside.run"
+    shutil.move(folder / RUN_PATH, outside)
+    (folder / RUN_PATH).symlink_to(outside)
+
+
 MANIFEST_SUM = "manifest.json: SHA-256 differs from SHA256SUMS"
 CORRUPTIONS: tuple[tuple[str, Callable[[Path], None], list[str]], ...] = (
     ("a bit", flip, [TAB_PATH, f"{TAB}: crc32", f"{TAB}: sha256"]),
     ("a byte short", cut, [RUN_PATH, f"{RUN}: crc32", f"{RUN}: lines", f"{RUN}: sha256"]),
     ("line ends", crlf, [RUN_PATH, f"{RUN}: crc32", f"{RUN}: sha256"]),
     ("a file gone", delete, [f"{RUN_PATH}: missing"]),
+    ("a link", link, [f"{RUN_PATH}: missing"]),
+    ("no JSON", lambda folder: (folder / "manifest.json").write_text("{"), [str]),
+    ("no vectors", lambda folder: (folder / "manifest.json").write_text("[]"), [str]),
+    ("no sums", lambda folder: (folder / "SHA256SUMS").unlink(), [str]),
+    (
+        "a path that leaves",
+        lambda folder: edit_row(folder, "path", "../outside.run"),
+        [f"{RUN_PATH}: not in the manifest", "../outside.run: not in SHA256SUMS", MANIFEST_SUM],
+    ),
     ("a file more", add, ["must/ofp8/more.run: not listed"]),
     ("sha256 edited", lambda folder: edit_row(folder, "sha256", "0" * 64), [f"{RUN}: sha256 differs", MANIFEST_SUM]),
     ("crc32 edited", lambda folder: edit_row(folder, "crc32", "0" * 8), [f"{RUN}: crc32 differs", MANIFEST_SUM]),
@@ -283,6 +299,9 @@ def test_verify_finds(tmp_path: Path, what: str, corrupt: Callable[[Path], None]
     assert golden.verify(folder) == []
     corrupt(folder)
     found = sorted(golden.verify(folder))
+    if expected == [str]:
+        assert len(found) == 1 and "unreadable" in found[0]
+        return
     for start, line in itertools.zip_longest(sorted(expected), found):
         assert start and line and line.startswith(start), (what, found)
 
