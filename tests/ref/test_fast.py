@@ -78,7 +78,7 @@ PATHS = [
     (FP32, "uint8", "flush_output", "_top_table"), (FP64, "e2m1", "flush_input", "_top_table"),
     (FP32, "bf16", "keep", "_addition"), (FP32, "fp16", "keep", "_addition"), (FP64, "fp32", "keep", "_addition"),
     (FP64, "binary16p11se", "keep", "_addition"), (FP32, "bf16", "flush_output", "_definition"),
-    (FP32, "nf4", "keep", "_copy"), (FP32, "fp32", "keep", "_definition"),
+    (FP32, "nf4", "keep", "_definition"), (FP32, "fp32", "keep", "_copy"),
     (Format("int64", 64, kind="integer"), "e4m3", "keep", "_definition"),
 ]  # fmt: skip
 
