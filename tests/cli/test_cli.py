@@ -238,7 +238,7 @@ def test_a_format_is_a_name_an_expression_a_row_or_a_file(tmp_path: Path) -> Non
 
 def test_a_row_with_everything() -> None:
     fields = {
-        "name": "all", "bits": 4, "kind": "table", "values": [float(i) for i in range(16)], "signed": False,
+        "name": "all", "bits": 4, "kind": "table", "values": [float(i) for i in range(16)], "signed": True,
         "has_zero": True, "inf": "none", "nan": "none", "nan_code": None, "overflow": "saturate", "negative": "zero",
         "exponent_bits": 0, "mantissa_bits": 0, "bias": 0, "storage_bits": 8, "storage_shift": 4,
         "source": "my desk", "aliases": ["a", "b"],
