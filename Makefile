@@ -5,7 +5,7 @@ VENV ?= .venv
 PYTESTFLAGS ?= -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lowest bench golden clean
+.PHONY: help demo test lowest bench golden exhaustive clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1	\2/p' Makefile
@@ -32,6 +32,9 @@ bench: $(VENV)/.test ## speed of the codec beside NumPy and ml_dtypes
 
 golden: $(VENV)/.test ## make data/golden again
 	$(VENV)/bin/python tools/make_golden.py
+
+exhaustive: $(VENV)/.test ## all 2**32 float32 against a C program (minutes; needs gcc)
+	$(VENV)/bin/python tests/exhaustive/sweep.py --log tests/exhaustive/results/log.json
 
 clean: ## remove environments, caches and builds
 	rm -rf $(VENV) $(VENV)-lowest build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
