@@ -1,7 +1,15 @@
 """Read and verify data/golden: the vectors that other implementations are judged by.
 
-A `.run` file holds lines `lo hi z j`: every input pattern from lo to hi gives z.  A `.tab` file
-holds raw little-endian results, one an input, in order.  The judge digit j::
+=======  =======================================================================================
+`.run`   lines `lo hi z j`: every input pattern from lo to hi gives z
+`.tab`   raw little-endian results, one an input, in order; `.memh` is its twin in text
+`.msk`   one byte a cell of its twin `.tab`: the judge digits, where the class does not say them
+`.tv`    lines `a [b [c]] z j`: operands and result
+`.dig`   lines `chunk count crc32 sha256`: hashes of the results of 2**24 inputs each
+`.blk`   lines `x .. s z .. j`: the numbers of a block, its scale code, its element codes
+=======  =======================================================================================
+
+The judge digit j::
 
     0  the standard says nothing     1  these bits     2  any NaN of the format     3  z or z + 1
 
@@ -16,6 +24,7 @@ import difflib
 import hashlib
 import json
 import zlib
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -25,19 +34,69 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from feather_ref.blocks import BLOCK_FORMATS, SCALE_RULES, BlockFormat
+from feather_ref.formats import get_format
 from feather_ref.policy import SHORT
 
 Row = Mapping[str, Any]
 
 TOKENS: Mapping[str, str] = MappingProxyType(
-    {**SHORT, "f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "float64"}
+    {
+        **SHORT,
+        "sra": "stochastic_a",
+        "srb": "stochastic_b",
+        "src": "stochastic_c",
+        "f16": "fp16",
+        "bf16": "bf16",
+        "f32": "fp32",
+        "f64": "float64",
+        "i64": "int64",
+    }
 )
 """What the short names in ids mean as arguments."""
 
+OPERATIONS: Mapping[str, int] = MappingProxyType(
+    {"decode": 1, "convert": 1, "add": 2, "subtract": 2, "multiply": 2, "divide": 2, "compare": 2, "fma": 3}
+)
+"""Every operation, and how many operands it takes."""
+
+CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "nan": ("preserve_sign", "max", "zero"),
+        "negative": ("nan", "zero", "abs"),
+        "subnormals": ("flush_input", "flush_output"),
+    }
+)
+"""The choices that an id can name, in the order of ids; `n` and `r` of stochastic rounding follow."""
+
+BLOCK_OPERATIONS: Mapping[str, int] = MappingProxyType({"scale": 2, "element": 1, "block": 1})
+"""The operations of blocks, and how many operands a list of them has; `block_question` reads their ids."""
+
+SHAPES = ("run", "tab", "msk", "memh", "tv", "dig")
+CHUNK = 1 << 24
+"""How many inputs one line of a `.dig` file speaks of, but for the last."""
+
 SUMMED = ("manifest.json", "manifest.tsv", "manifest.schema.json")  # in SHA256SUMS beside the vectors
-_UNLISTED = frozenset({"SHA256SUMS", "README.md", "LICENSE"})
+_UNLISTED = frozenset({"SHA256SUMS", "README.md", "ERRATA.md", "LICENSE"})
 _INSTALLED = Path(__file__).parent / "_golden"
 _CHECKOUT = Path(__file__).parent.parent / "data" / "golden"
+
+
+class Question(NamedTuple):
+    """What an id asks.
+
+    source, target: names of the API: "fp32", "fp16", "bf16", "float64", "int64", or a format.
+    policies: the keyword arguments of `encode`, `add` ... that the id names, and no others.
+    n_bits, random: the operand of stochastic rounding; None where the id has none.
+    """
+
+    op: str
+    source: str
+    target: str
+    policies: dict[str, Any]
+    n_bits: int | None
+    random: int | None
+    shape: str
 
 
 class Runs(NamedTuple):
@@ -49,6 +108,168 @@ class Runs(NamedTuple):
     j: NDArray[np.uint8]
 
 
+class Vectors(NamedTuple):
+    """A list: the bit patterns of each operand, the result z, judged by digit j."""
+
+    operands: tuple[NDArray[np.uint64], ...]
+    z: NDArray[np.uint64]
+    j: NDArray[np.uint8]
+
+
+class BlockQuestion(NamedTuple):
+    """What an id of blocks asks.
+
+    op: "scale": amax, or amax of a block and of its tensor, to the scale code; "element": V / scale to
+    the element code; "block": numbers to scale and codes.  source: as in `Question`.  bfmt: the block
+    format.  rule: the name of a scale rule.  policies: of the elements.
+    """
+
+    op: str
+    source: str
+    bfmt: BlockFormat
+    rule: str
+    policies: dict[str, Any]
+    shape: str
+
+
+class Blocks(NamedTuple):
+    """A list of blocks: float32 patterns (n, k), scale codes (n,), element codes (n, k), judge digits (n,).
+
+    The digit 2 says that any NaN passes for the scale, and anything for the elements.
+    """
+
+    x: NDArray[np.uint64]
+    scale: NDArray[np.uint64]
+    z: NDArray[np.uint64]
+    j: NDArray[np.uint8]
+
+
+class Digests(NamedTuple):
+    """A digest file: hashes of the little-endian results of each chunk, NaN canonical."""
+
+    chunk: NDArray[np.uint32]
+    count: NDArray[np.uint64]  # type: ignore[assignment]  # the column's name; nobody counts in this tuple
+    crc32: NDArray[np.uint32]
+    sha256: tuple[str, ...]
+
+
+# --- ids --------------------------------------------------------------------------------------
+
+
+def question(vector_id: str) -> Question:
+    """The meaning of any well-formed id, whether the manifest has it or not.
+
+    >>> question("convert.f32.e8m0.rna.sat.negative=abs.run").policies
+    {'rounding': 'nearest_away', 'overflow': 'saturate', 'negative': 'abs'}
+    >>> question("convert.f16.e4m3.sra.sat.n=4.r=9.run")[4:]
+    (4, 9, 'run')
+
+    Raises ValueError that names the part which is wrong.
+    """
+    parts = vector_id.split(".") if isinstance(vector_id, str) else []
+    if len(parts) < 6:
+        raise ValueError(f"vector_id: {vector_id!r} is not op.from.to.round.overflow[.choice=option].shape")
+    (op, source, target, rounding, overflow), choices, shape = parts[:5], parts[5:-1], parts[-1]
+    for name, part, known in (("op", op, OPERATIONS), ("shape", shape, SHAPES)):
+        if part not in known:
+            raise ValueError(f"vector_id: {vector_id!r}: {name} must be one of {', '.join(known)}; got {part!r}")
+    policies = {
+        name: _token(vector_id, name, part, none)
+        for name, part, none in (("rounding", rounding, "exact"), ("overflow", overflow, "none"))
+        if part != none
+    }
+    options = _choices(vector_id, choices)
+    n_bits, random = options.pop("n", None), options.pop("r", None)
+    if (n_bits is not None or random is not None) and not policies.get("rounding", "").startswith("stochastic"):
+        raise ValueError(f"vector_id: {vector_id!r}: n and r are for stochastic rounding")
+    if n_bits is not None and random is not None and random >= 1 << n_bits:
+        raise ValueError(f"vector_id: {vector_id!r}: r must be below 2**n")
+    source, target = (_format_name(vector_id, part) for part in (source, target))
+    return Question(op, source, target, policies | options, n_bits, random, shape)
+
+
+_BLOCK_FORM = "scale|element|block.from.to.round.overflow[.rule=name].shape"
+
+
+def block_question(vector_id: str) -> BlockQuestion:
+    """The meaning of an id of blocks.
+
+    >>> asked = block_question("scale.f32.mxfp4.exact.sat.rule=rceil.run")
+    >>> asked.bfmt.name, asked.rule, asked.policies
+    ('mxfp4', 'rceil', {'overflow': 'saturate'})
+
+    Raises ValueError that names the part which is wrong.
+    """
+    parts = vector_id.split(".") if isinstance(vector_id, str) else []
+    if len(parts) not in (6, 7) or parts[0] not in BLOCK_OPERATIONS:
+        raise ValueError(f"vector_id: {vector_id!r} is not {_BLOCK_FORM}")
+    (op, source, target, rounding, overflow), choices, shape = parts[:5], parts[5:-1], parts[-1]
+    bfmt = BLOCK_FORMATS.get(target)
+    if bfmt is None:
+        raise ValueError(f"vector_id: {vector_id!r}: unknown block format {target!r}")
+    policies = {
+        name: _token(vector_id, name, part, none)
+        for name, part, none in (("rounding", rounding, "exact"), ("overflow", overflow, "none"))
+        if part != none
+    }
+    rule = choices[0].removeprefix("rule=") if choices else bfmt.scale_rule
+    if rule not in SCALE_RULES or choices not in ([], [f"rule={rule}"]):
+        raise ValueError(f"vector_id: {vector_id!r}: unknown choice {choices[0]!r}")
+    if shape not in ("run", "tv", "dig", "blk"):
+        raise ValueError(f"vector_id: {vector_id!r}: unknown shape {shape!r}")
+    return BlockQuestion(op, _format_name(vector_id, source), bfmt, rule, policies, shape)
+
+
+_KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "rounding": ("rne", "rna", "rtz", "rup", "rdn", "rodd", "sra", "srb", "src"),
+        "overflow": ("sat", "nonsat", "prop", "table3", "satnone"),
+    }
+)
+
+
+def _token(vector_id: str, name: str, part: str, none: str) -> str:
+    """The API's name of a rounding or an overflow."""
+    if part not in _KINDS[name]:
+        known = ", ".join((*_KINDS[name], none))
+        raise ValueError(f"vector_id: {vector_id!r}: {name} must be one of {known}; got {part!r}")
+    return TOKENS[part]
+
+
+def _choices(vector_id: str, parts: list[str]) -> dict[str, Any]:
+    """`choice=option` parts as arguments; they stand in the order of CHOICES, n and r last."""
+    order = (*CHOICES, "n", "r")
+    found: dict[str, Any] = {}
+    for part in parts:
+        name, _, option = part.partition("=")
+        number = name in ("n", "r") and option.isdecimal() and str(int(option)) == option and len(option) < 4
+        if not number and option not in CHOICES.get(name, ()):
+            raise ValueError(f"vector_id: {vector_id!r}: unknown choice {part!r}")
+        found[name] = int(option) if number else option
+    if list(found) != [name for name in order if name in found] or len(found) != len(parts):
+        raise ValueError(f"vector_id: {vector_id!r}: choices stand once each, in the order {', '.join(order)}")
+    if found.get("n", 1) < 1:
+        raise ValueError(f"vector_id: {vector_id!r}: n must be at least 1")
+    return found
+
+
+def _format_name(vector_id: str, part: str) -> str:
+    """The API's name of a source or target; a format goes by its canonical name alone."""
+    name = TOKENS.get(part, part) if part not in SHORT else part
+    if part in ("f64", "i64"):
+        return name
+    try:
+        canonical = get_format(name).name
+    except ValueError:
+        canonical = ""
+    if canonical != name or part in ("fp16", "fp32"):
+        raise ValueError(f"vector_id: {vector_id!r}: unknown format {part!r}")
+    return name
+
+
+# --- the manifest -----------------------------------------------------------------------------
+
+
 def root() -> Path:
     """The folder of the vectors: in the installed package, or in a checkout."""
     for folder in (_INSTALLED, _CHECKOUT):
@@ -57,24 +278,43 @@ def root() -> Path:
     raise FileNotFoundError(f"no golden vectors in {_INSTALLED} or {_CHECKOUT}")
 
 
+def _rows_of(folder: Path | None, blocks: bool) -> Mapping[str, Row]:
+    text = (folder or root()).joinpath("manifest.json").read_text(encoding="utf-8")
+    rows = [row for row in json.loads(text)["vectors"] if (row["op"] in BLOCK_OPERATIONS) == blocks]
+    return MappingProxyType({row["id"]: MappingProxyType(row) for row in rows})
+
+
+@lru_cache(maxsize=4)
+def block_manifest(folder: Path | None = None) -> Mapping[str, Row]:
+    """The manifest's rows of blocks, by id.
+
+    >>> block_manifest()["scale.f32.mxfp4.exact.sat.run"]["level"]
+    'should'
+    """
+    return _rows_of(folder, True)
+
+
 @lru_cache(maxsize=4)
 def manifest(folder: Path | None = None) -> Mapping[str, Row]:
-    """The manifest's rows by id.
+    """The manifest's rows by id, but for those of blocks.
 
     >>> manifest()["convert.f32.e4m3.rne.sat.run"]["lines"]
     256
     """
-    text = (folder or root()).joinpath("manifest.json").read_text(encoding="utf-8")
-    return MappingProxyType({row["id"]: MappingProxyType(row) for row in json.loads(text)["vectors"]})
+    return _rows_of(folder, False)
 
 
 def find(vector_id: str, folder: Path | None = None) -> Row:
     """The manifest row of an id; ValueError with the closest ids for an unknown one."""
-    rows = manifest(folder)
+    blocks = str(vector_id).partition(".")[0] in BLOCK_OPERATIONS
+    rows = block_manifest(folder) if blocks else manifest(folder)
     if vector_id not in rows:
         close = difflib.get_close_matches(vector_id, rows, n=3, cutoff=0.4)
         raise ValueError(f"vector_id: unknown vector {vector_id!r}" + (f"; close: {', '.join(close)}" if close else ""))
     return rows[vector_id]
+
+
+# --- files ------------------------------------------------------------------------------------
 
 
 def load_runs(vector_id: str, folder: Path | None = None) -> Runs:
@@ -84,29 +324,123 @@ def load_runs(vector_id: str, folder: Path | None = None) -> Runs:
     >>> [hex(v[i]) for v in runs[:3] for i in (127,)]
     ['0x43e80001', '0x7fffffff', '0x7f']
     """
-    row = find(vector_id, folder)
-    if row["shape"] != "run":
-        raise ValueError(f"vector_id: {vector_id!r} is a .{row['shape']} file, not .run")
+    lo, hi, z, j = _columns(vector_id, "run", 4, folder)
+    return Runs(lo, hi, z, j.astype(np.uint8))
+
+
+def load_vectors(vector_id: str, folder: Path | None = None) -> Vectors:
+    """A `.tv` file: operands, results, judge digits."""
+    op = str(vector_id).partition(".")[0]
+    count = BLOCK_OPERATIONS[op] if op in BLOCK_OPERATIONS else OPERATIONS[question(vector_id).op]
+    *operands, z, j = _columns(vector_id, "tv", count + 2, folder)
+    return Vectors(tuple(operands), z, j.astype(np.uint8))
+
+
+def load_blocks(vector_id: str, folder: Path | None = None) -> Blocks:
+    """A `.blk` file.
+
+    >>> blocks = load_blocks("block.f32.mxfp4.rne.sat.blk")
+    >>> blocks.x.shape == blocks.z.shape == (len(blocks.scale), 32)
+    True
+    """
+    k = block_question(vector_id).bfmt.size
+    columns = _columns(vector_id, "blk", 2 * k + 2, folder)
+    return Blocks(
+        np.stack(columns[:k], axis=1), columns[k], np.stack(columns[k + 1 : -1], axis=1), columns[-1].astype(np.uint8)
+    )
+
+
+def load_digests(vector_id: str, folder: Path | None = None) -> Digests:
+    """A `.dig` file: one entry for each chunk of 2**24 inputs."""
+    row = _shaped(vector_id, "dig", folder)
     lines = (folder or root()).joinpath(row["path"]).read_text(encoding="ascii").splitlines()
-    fields = [line.split() for line in lines]
-    bad = next((i for i, line in enumerate(fields) if len(line) != 4), None)
-    if bad is not None:
-        raise ValueError(f"{row['path']}: line {bad + 1} has {len(fields[bad])} fields, not 4")
-    columns = np.array([[int(field, 16) for field in line] for line in fields], np.uint64).T
-    return Runs(columns[0], columns[1], columns[2], columns[3].astype(np.uint8))
+    fields = [line.split(" ") for line in lines]
+    for i, line in enumerate(fields):
+        if [len(field) for field in line] != [4, 7, 8, 64]:
+            raise ValueError(f"{row['path']}: line {i + 1} is not `chunk count crc32 sha256`")
+    chunk, count, crc32 = ([int(line[at], 16) for line in fields] for at in range(3))
+    return Digests(
+        np.array(chunk, np.uint32), np.array(count, np.uint64), np.array(crc32, np.uint32),
+        tuple(line[3] for line in fields),
+    )  # fmt: skip
 
 
 def load_table(vector_id: str, folder: Path | None = None) -> NDArray[Any]:
-    """A `.tab` file as an array: float32 for decode tables.
+    """A `.tab` file as a flat array: float32 for decode tables, else codes.
+
+    The result of operands a, b lies at a << bits | b.
 
     >>> load_table("decode.e2m1.f32.exact.none.tab")[:4]
     array([0. , 0.5, 1. , 1.5], dtype=float32)
     """
+    row = _shaped(vector_id, "tab", folder)
+    dtype = "<f4" if row["out"] == "f32" else result_dtype(vector_id).newbyteorder("<")
+    table = np.fromfile((folder or root()) / row["path"], dtype)
+    return table.astype(table.dtype.newbyteorder("="))
+
+
+def load_mask(vector_id: str, folder: Path | None = None) -> NDArray[np.uint8] | None:
+    """The judge digits of a table's cells; None where the class says them: 2 for NaN, else 1."""
+    _shaped(vector_id, "tab", folder)
+    row = manifest(folder).get(vector_id.removesuffix("tab") + "msk")
+    return None if row is None else np.fromfile((folder or root()) / row["path"], np.uint8)
+
+
+def result_dtype(vector_id: str) -> np.dtype[Any]:
+    """The dtype of the results as stored: the code's, or uint32 for float32, uint8 for compare.
+
+    >>> result_dtype("convert.f32.f16.rup.nonsat.dig")
+    dtype('uint16')
+    """
+    asked = question(vector_id)
+    bits = 8 if asked.op == "compare" else get_format(asked.target).bits
+    return np.dtype(np.uint8 if bits <= 8 else np.uint16 if bits <= 16 else np.uint32)
+
+
+def _shaped(vector_id: str, shape: str, folder: Path | None) -> Row:
+    """The manifest row of an id that must have a shape."""
     row = find(vector_id, folder)
-    if row["shape"] != "tab":
-        raise ValueError(f"vector_id: {vector_id!r} is a .{row['shape']} file, not .tab")
-    dtype = {"f32": "<f4"}[row["out"]]
-    return np.fromfile((folder or root()) / row["path"], dtype).astype(dtype[1:])
+    if row["shape"] != shape:
+        raise ValueError(f"vector_id: {vector_id!r} is a .{row['shape']} file, not .{shape}")
+    return row
+
+
+# The value of a hex digit by its byte; 99 for what is none.
+_HEX = np.full(256, 99, np.uint8)
+_HEX[np.frombuffer(b"0123456789ABCDEF", np.uint8)] = np.arange(16)
+
+
+def _columns(vector_id: str, shape: str, count: int, folder: Path | None) -> list[NDArray[np.uint64]]:
+    """The columns of a text file of fixed width, as numbers."""
+    row = _shaped(vector_id, shape, folder)
+    data = (folder or root()).joinpath(row["path"]).read_bytes()
+    # 1. the first line says where the columns stand
+    first = data.split(b"\n", 1)[0].split(b" ")
+    if len(first) != count:
+        raise ValueError(f"{row['path']}: line 1 has {len(first)} fields, not {count}")
+    width = len(b" ".join(first)) + 1
+    lines = np.frombuffer(data, np.uint8, len(data) // width * width).reshape(-1, width)
+    # 2. every line has a blank, or its end, where the first has one, and upper-case hex elsewhere
+    ends = np.cumsum([len(field) + 1 for field in first]) - 1
+    separators = np.frombuffer(b" " * (count - 1) + b"\n", np.uint8)
+    digits = _HEX[lines]
+    right = (digits < 16) != np.isin(np.arange(width), ends)
+    right[:, ends] &= lines[:, ends] == separators
+    bad = np.flatnonzero(~right.all(axis=1))
+    if bad.size or len(data) % width:
+        line = int(bad[0]) if bad.size else len(lines)
+        raise ValueError(f"{row['path']}: line {line + 1} is not {count} fields of hex as in line 1")
+    # 3. sixteen times what is to the left, and the digit
+    columns = []
+    for end, field in zip(ends, first, strict=True):
+        value = np.zeros(len(lines), np.uint64)
+        for at in range(end - len(field), end):
+            value = value << np.uint64(4) | digits[:, at]
+        columns.append(value)
+    return columns
+
+
+# --- is all as it should be -------------------------------------------------------------------
 
 
 def verify(folder: Path | None = None) -> list[str]:
@@ -126,11 +460,12 @@ def verify(folder: Path | None = None) -> list[str]:
         paths = {str(row["path"]) for row in rows}
     except (OSError, ValueError, KeyError, TypeError) as error:
         return [f"{base}: unreadable: {type(error).__name__}: {error}"]
-    wrong = [f"{name}: twice in the manifest" for name in sorted(set(names)) if names.count(name) > 1]
+    wrong = [f"{name}: twice in the manifest" for name, times in sorted(Counter(names).items()) if times > 1]
     wrong += [f"{path}: not in SHA256SUMS" for path in sorted({*paths, *SUMMED} - sums.keys())]
     wrong += [f"{path}: not in the manifest" for path in sorted(sums.keys() - {*paths, *SUMMED})]
     wrong += [problem for path, wanted in sorted(sums.items()) for problem in _check_sum(base, path, wanted)]
-    wrong += [problem for row in rows for problem in _check_row(base, row)]
+    facts = {path: _facts(base, path) for path in paths}
+    wrong += [problem for row in rows for problem in _check_row(row, facts[str(row["path"])])]
     present = {file.relative_to(base).as_posix() for file in base.rglob("*") if not file.is_dir() or file.is_symlink()}
     return wrong + [f"{path}: not listed" for path in sorted(present - {*sums, *_UNLISTED})]
 
@@ -154,19 +489,21 @@ def _check_sum(base: Path, path: str, wanted: str) -> list[str]:
     return [] if hashlib.sha256(data).hexdigest() == wanted else [f"{path}: SHA-256 differs from SHA256SUMS"]
 
 
-_FACTS: Mapping[str, Callable[[bytes, Row], Any]] = MappingProxyType(
+_FACTS: Mapping[str, Callable[[bytes, str], Any]] = MappingProxyType(
     {
-        "sha256": lambda data, row: hashlib.sha256(data).hexdigest(),
-        "crc32": lambda data, row: f"{zlib.crc32(data):08x}",
-        "lines": lambda data, row: data.count(b"\n") if row["shape"] == "run" else 0,
+        "sha256": lambda data, path: hashlib.sha256(data).hexdigest(),
+        "crc32": lambda data, path: f"{zlib.crc32(data):08x}",
+        "lines": lambda data, path: 0 if path.endswith((".tab", ".msk")) else data.count(b"\n"),
     }
 )
 
 
-def _check_row(base: Path, row: Row) -> list[str]:
-    """Problems of one manifest row's file."""
-    data = _bytes(base, str(row["path"]))
-    if data is None:
-        return []  # said already
-    wrong = [key for key, fact in _FACTS.items() if row[key] != fact(data, row)]
-    return [f"{row['id']}: {key} differs from the manifest" for key in wrong]
+def _facts(base: Path, path: str) -> dict[str, Any]:
+    """What a file is like; nothing for one that is missing, which `_check_sum` says."""
+    data = _bytes(base, path)
+    return {} if data is None else {key: fact(data, path) for key, fact in _FACTS.items()}
+
+
+def _check_row(row: Row, facts: Mapping[str, Any]) -> list[str]:
+    """Where a manifest row differs from its file."""
+    return [f"{row['id']}: {key} differs from the manifest" for key in facts if row[key] != facts[key]]
