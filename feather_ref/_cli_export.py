@@ -1,0 +1,48 @@
+"""feather-ref export: golden vectors as SystemVerilog, C, memory images, CSV.
+
+Source: design of this project.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from feather_ref.export import KINDS
+from feather_ref.export import export as as_text
+from feather_ref.files import replacing
+
+
+@click.command()
+@click.argument("vector_id", metavar="ID")
+@click.option("--as", "kind", type=click.Choice(KINDS), required=True, help="See above.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="A file. Default: stdout.")
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+def export(vector_id: str, kind: str, output: Path | None, force: bool) -> None:
+    """Write a golden vector for other tools.
+
+    ID is a name of the manifest, as convert.f32.e4m3.rne.sat.run. NaN passes by class, and every
+    judge digit is kept.
+
+    \b
+    sva   SystemVerilog: a package, and a module that asserts it: for formal tools and simulators
+    sv    SystemVerilog: the package alone: expected value, digit, verdict
+    c     a header of C99 and C++11: table, search, verdict, and a function for DPI-C
+    memh  an image for $readmemh, of up to 65536 words
+    csv   the lines, under a head
+
+    \b
+    Examples:
+      $ feather-ref export convert.f32.e4m3.rne.sat.run --as sva -o e4m3_sat.sv
+      $ feather-ref export decode.e4m3.f32.exact.none.tab --as memh
+    """
+    if output is not None and output.exists() and not force:
+        raise ValueError(f"output: {output} is there already; --force replaces it")
+    text = as_text(vector_id, kind)
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    with replacing(output) as file:
+        file.write(text.encode("ascii"))
+    click.echo(f"{output}: {text.count(chr(10))} lines", err=True)

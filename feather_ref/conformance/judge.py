@@ -1,0 +1,425 @@
+"""A suite: the inputs of one id in batches, and the judge of the results.
+
+    s = suite("convert.f32.e4m3.rne.nonsat.run")
+    for batch in s.inputs():
+        s.judge(batch, my_encoder(*batch.inputs))
+    print(s.report())
+
+Batches may come back in any order, as from an implementation that works asynchronously; each is
+judged when it comes, and what is kept does not grow with the number of inputs.
+
+Source: data/golden/README.md for the judge digits.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feather_ref import golden
+from feather_ref._sources import row_of
+from feather_ref.conformance.diagnose import (
+    Ask,
+    Sample,
+    classify_failures,
+    failure_line,
+    guess,
+    own_boundary,
+    result_text,
+)
+from feather_ref.conformance.recompute import as_values, is_nan, pattern_dtype, row_named
+from feather_ref.conformance.report import SHOWN, Report, Status
+from feather_ref.conformance.vectors import (
+    CHUNK,
+    CorruptError,
+    Digests,
+    Lines,
+    Steps,
+    Vectors,
+    live_runs,
+    load,
+    sibling,
+    steps,
+)
+from feather_ref.formats import Format
+from feather_ref.golden import Question
+
+Array = NDArray[Any]
+
+CLASSED = 1 << 16  # failures of a suite that are put into classes
+CLASSED_AT_ONCE = 1 << 13  # and of a batch
+WINDOW = 1 << 11  # neighbours that a guess looks at together
+WINDOWS = 4  # of a batch
+KEPT = 12  # of a suite
+_SPREAD = 2654435761  # Knuth's multiplicative hash
+BOUNDARIES = 2  # that are looked for
+LIVE_BITS = 16  # of a target whose runs are made when they are asked for
+SMALL = 1 << 18  # inputs of a suite whose results are kept, to look for boundaries
+
+
+class Batch(NamedTuple):
+    """Some inputs, side by side, as an implementation takes them.
+
+    offset: of the first one in the suite.  inputs: an array for each operand; numbers for
+    conversions from float16, float32, float64 and int64, else codes.  bits: their bit patterns.
+    """
+
+    offset: int
+    inputs: tuple[Array, ...]
+    bits: tuple[Array, ...]
+
+
+class Suite:
+    """The inputs and the judge of one id.  Make one with `suite`."""
+
+    def __init__(self, vector_id: str, question: Question, vectors: Vectors) -> None:
+        """Nothing is judged yet."""
+        self.id = vector_id
+        self.question = question
+        self.vectors = vectors
+        self.target = row_named(question.target)
+        self.result_dtype = np.dtype(np.uint8) if question.op == "compare" else pattern_dtype(self.target)
+        self._seen: dict[int, str] = {}
+        self._judged = self._failed = self._unknown = self._classed = 0
+        self._classes: Counter[str] = Counter()
+        self._first: list[tuple[int, Sample, bool]] = []
+        self._windows: dict[int, Sample] = {}  # by a number that spreads them, whatever the order of batches
+        self._kept: dict[int, Array] = {}
+        self._chunks: list[str] = []
+        if isinstance(vectors, Digests):
+            starts = [*vectors.starts, vectors.size]
+        else:
+            starts = [*range(0, vectors.size, CHUNK), vectors.size]
+        self._stops = dict(itertools.pairwise(starts))  # the end of each batch by its offset
+
+    @property
+    def domain(self) -> int:
+        """How many inputs the suite has."""
+        return self.vectors.size
+
+    def inputs(self) -> Iterator[Batch]:
+        """The inputs, in batches of up to 2**22; a digest's, in its chunks of 2**24."""
+        for start, stop in self._stops.items():
+            bits = self.vectors.operands(start, stop)
+            yield Batch(start, self._as_inputs(bits), bits)
+
+    def _as_inputs(self, bits: tuple[Array, ...]) -> tuple[Array, ...]:
+        return (as_values(bits[0], self.question), *bits[1:])
+
+    # --- judging ------------------------------------------------------------------------------
+
+    def judge(self, batch: Batch, results: object, unknown: Array | None = None) -> None:
+        """Judge the results of a batch, one for each input, in order.
+
+        results: codes of any integer dtype, or an array of the target's own dtype (float32 for
+        decode tables).  unknown: where a result has digits that are neither 0 nor 1.
+
+        Raises TypeError or ValueError for results that are no such array, and for a batch that is
+        none of this suite or was judged already.
+        """
+        if not isinstance(batch, Batch):
+            raise TypeError(f"batch must be one of inputs(), got {type(batch).__name__}")
+        size = batch.bits[0].size
+        if size != self._stops.get(batch.offset, 0) - batch.offset:
+            raise ValueError(f"batch: {size} inputs at offset {batch.offset} are no batch of {self.id}")
+        self.judge_beginning(batch, results, unknown)
+
+    def judge_beginning(self, batch: Batch, results: object, unknown: Array | None = None) -> None:
+        """The same for the beginning of a batch whose other results will not come; the report will miss them."""
+        size = batch.bits[0].size
+        got = self.check_results(results, size)
+        if unknown is not None and (unknown.dtype != np.bool_ or unknown.shape != got.shape):
+            raise ValueError(f"unknown: {size} booleans are wanted, got {unknown.dtype} of shape {unknown.shape}")
+        if batch.offset in self._seen:
+            raise ValueError(f"batch: the one at offset {batch.offset} is judged already")
+        self._judged += got.size
+        if self.domain <= SMALL:
+            self._kept[batch.offset] = got.copy()  # the caller may use its array again
+        z = self.vectors.constant(batch.offset, batch.offset + got.size) if isinstance(self.vectors, Steps) else None
+        if z is not None and unknown is None and _is_all(got, z):
+            self._seen[batch.offset] = _hash_of_all(got.dtype, z, got.size)
+            return
+        self._seen[batch.offset] = hashlib.sha256(_little(got).data).hexdigest()
+        wrong, want = self._wrong(batch, got, unknown)
+        if wrong.size:
+            self._failed += wrong.size
+            self._note(batch, got, want, wrong, unknown)
+
+    def asked(self, batch: Batch) -> NDArray[np.bool_]:
+        """Where something is asked: not where the standard says nothing."""
+        return self.vectors.digits(np.arange(batch.offset, batch.offset + batch.bits[0].size)) != 0
+
+    def check_results(self, results: object, count: int) -> Array:
+        """Results as unsigned integers, in the storage type where they fit; an error says what is wrong."""
+        array = np.asarray(results)
+        if array.shape != (count,):
+            raise ValueError(f"results: {count} in one dimension are wanted, got shape {array.shape}")
+        if array.dtype.kind not in "ui" and _is_own(array.dtype, self.target):
+            array = array.view(self.result_dtype)
+        if array.dtype.kind == "O" and all(isinstance(x, int) for x in array):
+            raise ValueError("results: an integer has more than 64 bits")
+        if array.dtype.kind not in "ui":
+            also = ", or float32" if self.target.name == "fp32" else ""
+            raise TypeError(
+                f"results: codes are wanted, integers of up to {self.target.bits} bits{also}; got {array.dtype}"
+            )
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
+        array = array.view(f"u{array.itemsize}")
+        if array.dtype != self.result_dtype and not (array > np.iinfo(self.result_dtype).max).any():
+            array = array.astype(self.result_dtype)
+        return array
+
+    def _wrong(self, batch: Batch, got: Array, unknown: Array | None) -> tuple[Array, Array]:
+        """Where in the batch results are wrong, and what they should all be."""
+        if isinstance(self.vectors, Digests) and unknown is None and self.vectors.agrees(batch.offset, got):
+            return np.zeros(0, np.intp), got
+        want = self._expected(batch, got.size)
+        if want is None:
+            return np.arange(got.size), got  # nothing is known but that the hash differs
+        differ = got != want
+        if unknown is not None:
+            differ |= unknown
+        if not differ.any():
+            return np.zeros(0, np.intp), want
+        index = np.flatnonzero(differ)
+        digits = self.vectors.digits(index + batch.offset)
+        some = got[index]
+        right = digits == 0
+        if (digits == 2).any() and self.question.op != "compare":
+            right |= (digits == 2) & is_nan(some, self.target) & is_nan(want[index], self.target)
+        right |= (digits == 3) & (some == want[index].astype(np.uint64) + 1)
+        if unknown is not None:
+            right &= ~unknown[index]
+        return index[~right], want
+
+    def _expected(self, batch: Batch, count: int) -> Array | None:
+        try:
+            return self.vectors.expected(batch.offset, batch.offset + count)
+        except CorruptError:
+            if not isinstance(self.vectors, Digests):
+                raise
+            number = self.vectors.numbers[self.vectors.chunk(batch.offset)]
+            self._chunks.append(f"chunk {number}: the SHA-256 of the results differs")
+            return None
+
+    def _note(self, batch: Batch, got: Array, want: Array, wrong: Array, unknown: Array | None) -> None:
+        """Keep the first failures, some for the counts by class, and some neighbourhoods."""
+        if want is got:
+            return
+        bits = self.vectors.operands(batch.offset, batch.offset + got.size)  # those of the batch may be written over
+        whole = Sample(bits, got, want, np.zeros(0, np.uint8))
+        is_unknown = np.zeros(got.shape, np.bool_) if unknown is None else unknown
+        self._unknown += int(is_unknown[wrong].sum())
+        for i in wrong[:SHOWN].tolist():
+            self._first.append((batch.offset + i, self._sample(whole, batch, np.array([i])), bool(is_unknown[i])))
+        self._first = sorted(self._first, key=lambda each: each[0])[:SHOWN]
+        known = wrong if unknown is None else wrong[~is_unknown[wrong]]
+        some = known[: min(CLASSED_AT_ONCE, CLASSED - self._classed)]
+        self._classes.update(classify_failures(self.question, self._sample(whole, batch, some)))
+        self._classed += some.size
+        for part in _windows(got.size, known):
+            self._windows[(batch.offset + int(part[0])) * _SPREAD % (1 << 32)] = self._sample(whole, batch, part)
+        for key in sorted(self._windows)[KEPT:]:
+            del self._windows[key]
+
+    def _sample(self, whole: Sample, batch: Batch, index: Array) -> Sample:
+        digits = self.vectors.digits(index + batch.offset)
+        return whole._replace(digits=np.zeros(whole.got.shape, np.uint8)).take(index)._replace(digits=digits)
+
+    # --- the report ---------------------------------------------------------------------------
+
+    def report(self, ask: Ask | None = None, thorough: bool = True) -> Report:
+        """What came out.
+
+        ask: gives the codes of the implementation for patterns, to look for its own boundaries.
+        thorough: look for what the failures have in common.
+        """
+        status: Status = "pass" if not self._failed else "fail"
+        message = ""
+        if not self._judged:
+            status, message = "notrun", "nothing was judged"
+        elif self._judged < self.domain:
+            status, message = "error", f"only {self._judged} of {self.domain} results were judged"
+        lines = tuple(self._lines())
+        notes = [*self._chunks, *(self._diagnose(ask) if thorough else ())]
+        return Report(
+            self.id, status, self.domain, self._judged, self._failed, self._unknown, dict(self._classes), self._classed,
+            lines, tuple(notes), message, self.sha256(), self.vectors.proof,
+        )  # fmt: skip
+
+    def sha256(self) -> str:
+        """Of the results, little-endian; of several batches, of their hashes in hex, in order."""
+        parts = [self._seen[offset] for offset in sorted(self._seen)]
+        return parts[0] if len(parts) == 1 else hashlib.sha256("".join(parts).encode()).hexdigest() if parts else ""
+
+    def _lines(self) -> Iterator[str]:
+        title = self.id.rpartition(".")[0]
+        for index, sample, unknown in self._first:
+            name = "unknown" if unknown else classify_failures(self.question, sample)[0]
+            if isinstance(self.vectors, Lines) and (listed := self.vectors.name(index)):
+                name = f"{listed}, {name}"
+            yield failure_line(self.question, title, sample, 0, name, unknown)
+
+    def _diagnose(self, ask: Ask | None) -> Iterator[str]:
+        if self._windows:
+            windows = [self._windows[key] for key in sorted(self._windows)]
+            operands = zip(*(window.operands for window in windows), strict=True)
+            got, want, digits = (np.concatenate([window[k] for window in windows]) for k in (1, 2, 3))
+            together = Sample(tuple(np.concatenate(parts) for parts in operands), got, want, digits)
+            yield from guess(self.question, together)
+        yield from self._boundaries(ask)
+
+    def _boundaries(self, ask: Ask | None) -> Iterator[str]:
+        """For run files: where the implementation changes from one result to the next."""
+        vectors = self.vectors
+        if ask is None or not isinstance(vectors, Steps) or vectors.keys is None or not self._kept:
+            return
+        got = np.concatenate([self._kept[offset] for offset in sorted(self._kept)])
+        if got.size != vectors.size:
+            return
+        index = np.arange(vectors.size)
+        right = got == vectors.expected(0, vectors.size)
+        line = vectors.line(index)
+        broken = np.flatnonzero((line[1:] == line[:-1]) & (right[1:] != right[:-1]) & (vectors.digits(index[1:]) == 1))
+        for i in broken[:BOUNDARIES].tolist():
+            good, bad = (i, i + 1) if right[i] else (i + 1, i)
+            if any(ask(vectors.keys[[k]].astype(np.uint64))[0] != got[k] for k in (good, bad)):
+                return  # it gives other results to an input alone: the fault is in the order, not in a boundary
+            last = own_boundary(self.question, ask, int(vectors.keys[good]), int(vectors.keys[bad]))
+            end = int((vectors.lo if good > bad else vectors.hi)[line[good]])
+            verb = "begins" if good > bad else "ends"
+            code = result_text(self.question, int(got[good]))
+            width = row_named(self.question.source).bits // 4
+            yield f"its {code} {verb} at {last:0{width}X}, and should at {end:0{width}X}"
+
+
+def _windows(size: int, wrong: Array) -> list[Array]:
+    """Neighbourhoods of some failures: everything, where that is little."""
+    if not wrong.size:
+        return []
+    if size <= WINDOW * WINDOWS:
+        return [np.arange(size)]
+    picked = wrong[np.linspace(0, wrong.size - 1, WINDOWS).astype(np.intp)]
+    starts = np.unique(np.clip((picked - WINDOW // 2) // WINDOW * WINDOW, 0, max(size - WINDOW, 0)) & ~1)
+    return [np.arange(start, min(start + WINDOW, size)) for start in starts]
+
+
+def _is_all(codes: Array, z: int) -> bool:
+    """Whether every code is z; eight bytes at a time, for 2**32 codes come by here."""
+    if codes.nbytes % 8 or not codes.flags.c_contiguous or z >> 8 * codes.itemsize:
+        return bool((codes == z).all())
+    eight = np.full(8 // codes.itemsize, z, codes.dtype).view(np.uint64)[0]
+    return not (codes.view(np.uint64) != eight).any()
+
+
+@lru_cache(maxsize=256)
+def _hash_of_all(dtype: np.dtype[Any], z: int, size: int) -> str:
+    """The SHA-256 of `size` codes z."""
+    return hashlib.sha256(_little(np.full(size, z, dtype)).data).hexdigest()
+
+
+def _is_own(dtype: np.dtype[Any], target: Format) -> bool:
+    """Whether a dtype is the target format itself, NumPy's or that of ml_dtypes."""
+    try:
+        row = row_of(dtype)
+    except TypeError:
+        return False
+    return row is not None and row.name == target.name
+
+
+def _little(codes: Array) -> Array:
+    return np.ascontiguousarray(codes.astype(codes.dtype.newbyteorder("<"), copy=False))
+
+
+# --- which suites there are -------------------------------------------------------------------
+
+
+def suites(pattern: str = "*") -> tuple[str, ...]:
+    """The ids that match a pattern, as of file names: those of the manifest, and the float64 ones.
+
+    >>> suites("convert.f64.e4m3.rne.*sat.run")
+    ('convert.f64.e4m3.rne.nonsat.run', 'convert.f64.e4m3.rne.sat.run')
+
+    Raises TypeError or ValueError where there is none.
+    """
+    if not isinstance(pattern, str):
+        raise TypeError(f"pattern must be a str, got {type(pattern).__name__}")
+    found = fnmatch.filter(all_ids(), pattern)
+    if not found:
+        golden.find(pattern)  # says which ids are close
+        raise ValueError(f"pattern: {pattern!r} is a twin of a table; take the .tab")
+    return tuple(sorted(found))
+
+
+def all_ids() -> list[str]:
+    """Every id: a float32 run list has a float64 suite too."""
+    known = [name for name in golden.manifest() if not name.endswith((".memh", ".msk"))]
+    wide = [name.replace(".f32.", ".f64.", 1) for name in known if name.startswith("convert.f32.")]
+    return known + [name for name in wide if name.endswith(".run") and name not in golden.manifest()]
+
+
+def suite(vector_id: str, exhaustive: bool = False, seed: int | None = None) -> Suite:
+    """The suite of an id.
+
+    Of a run file the inputs are the first, the middle and the last of each run, and with a seed
+    one more that is drawn; exhaustive: every input there is.  Of a digest, one chunk, drawn, or all.
+    A float64 id takes the ends of the float32 runs and one float64 step either side.
+
+    >>> s = suite("convert.f32.e4m3.rne.sat.run")
+    >>> s.domain, [batch.inputs[0].dtype.name for batch in s.inputs()]
+    (768, ['float32'])
+
+    Raises TypeError or ValueError for an unknown id, and CorruptError, a ValueError, where the file
+    is not the manifest's.
+    """
+    if not isinstance(vector_id, str):
+        raise TypeError(f"vector_id must be a str, got {type(vector_id).__name__}")
+    question = golden.question(vector_id)
+    if question.shape in ("memh", "msk"):
+        raise ValueError(f"vector_id: {vector_id!r} is a twin of a table; take the .tab")
+    golden.find(sibling(vector_id) if question.source == "float64" and question.shape == "run" else vector_id)
+    _check_seed(seed)
+    return Suite(vector_id, question, load(vector_id, question, exhaustive, seed))
+
+
+def live_suite(
+    question: Question, vector_id: str, exhaustive: bool = False, seed: int | None = None, row: Format | None = None
+) -> Suite:
+    """A conversion that has no file: its runs come straight from the oracle.
+
+    row: of the target, where that has no name.
+
+    Raises ValueError for a target of more codes than there can be runs of.
+    """
+    _check_seed(seed)
+    target = row or row_named(question.target)
+    if target.bits > LIVE_BITS:
+        raise ValueError(f"fmt: there are no vectors for {target} with these policies, and {target.bits} bits are too "
+                         f"many to make them now; {LIVE_BITS} are not")  # fmt: skip
+    base = question.source
+    if base in ("float64", "bf16") or (base == "fp16" and question.policies.get("subnormals") != "flush_input"):
+        base = "fp32"  # which holds all that they hold, and the same subnormals of bf16
+    policies = dict(question.policies)
+    if question.n_bits is not None:
+        policies |= {"n_bits": question.n_bits, "random": question.random}
+    runs = live_runs(target, row_named(base), policies)
+    question = question._replace(target=target)  # type: ignore[arg-type]  # a row of one's own has no name
+    return Suite(vector_id, question, steps(question, runs, exhaustive, seed, base))
+
+
+def _check_seed(seed: object) -> None:
+    if seed is None:
+        return
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+        raise TypeError(f"seed must be an int, got {type(seed).__name__}")
+    if seed < 0:
+        raise ValueError(f"seed must not be negative, got {seed}")

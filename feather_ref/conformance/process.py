@@ -1,0 +1,235 @@
+"""Programs as implementations: started, fed, judged, and watched.
+
+A program that dies is `crash`, and its inputs are halved until the one that kills it is found; one
+that is silent is `timeout`.  What it writes on stderr is shown, and not judged.
+
+Source: design of this project.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feather_ref.conformance.diagnose import input_text
+from feather_ref.conformance.judge import Batch, Suite
+from feather_ref.conformance.pipe import (
+    Collector,
+    ProtocolError,
+    SilenceError,
+    Step,
+    blocks,
+    broken,
+    records,
+    write_inputs,
+)
+from feather_ref.conformance.report import Report
+
+Array = NDArray[Any]
+
+STDERR_LINES = 5  # that are shown
+LAST_WORDS = 5  # seconds for the thread that feeds a program which has ended
+SEARCHED = 1 << 20  # inputs after the last result among which a killer is looked for
+
+
+class Program(NamedTuple):
+    """A command line, how it talks, and how long one waits for it."""
+
+    command: Sequence[str]
+    as_hex: bool = False
+    timeout: float = 60.0
+
+    def run(self, data: bytes) -> tuple[int, bytes]:
+        """Exit status and output for some input; SilenceError where it does not end."""
+        with self.start(subprocess.DEVNULL) as process:
+            try:
+                output, _ = process.communicate(data, self.timeout)
+                _end_children(process)
+            except subprocess.TimeoutExpired:
+                raise SilenceError from None
+            finally:
+                end(process)
+        return process.returncode, output
+
+    def start(self, stderr: IO[bytes] | int) -> subprocess.Popen[bytes]:
+        """The running program, in a group of its own, which ends with it."""
+        pipe = subprocess.PIPE
+        return subprocess.Popen(self.command, stdin=pipe, stdout=pipe, stderr=stderr, start_new_session=True)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a program, and what it started, if it has not ended by itself."""
+    if process.returncode is None:
+        _end_children(process)
+        process.kill()
+        process.wait()
+
+
+def _end_children(process: subprocess.Popen[bytes]) -> None:
+    """End what a program started: it would keep the pipes open, and run on.
+
+    To be called at once when the program has ended, for later its number may be another's.
+    """
+    if os.name == "posix":
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def judge_program(s: Suite, program: Program, step: Step | None = None) -> Report:
+    """Run a program on all inputs of a suite.
+
+    Raises ValueError for a program that cannot be started.
+    """
+    with tempfile.TemporaryFile() as errors:
+        try:
+            process = program.start(errors)
+        except OSError as error:
+            raise ValueError(f"{program.command[0]}: cannot be started: {error.strerror}") from error
+        feeder = threading.Thread(target=_feed, args=(s, process.stdin, program.as_hex), daemon=True)
+        feeder.start()
+        try:
+            found = _watch(s, program, process, step)
+        finally:
+            end(process)
+            feeder.join(LAST_WORDS)  # it closes stdin
+            process.stdout.close()  # type: ignore[union-attr]  # it is a pipe
+        return replace(found, notes=(*found.notes, *_said(errors)))
+
+
+def _watch(s: Suite, program: Program, process: subprocess.Popen[bytes], step: Step | None) -> Report:
+    collector = Collector(s, program.as_hex, step)
+    try:
+        with contextlib.closing(blocks(process.stdout, program.timeout)) as coming:  # type: ignore[arg-type]  # a pipe
+            for block in coming:
+                collector.feed(block)
+        status = process.wait(program.timeout)
+        _end_children(process)
+    except (SilenceError, subprocess.TimeoutExpired):
+        return _silent(s, program, collector)
+    except ProtocolError as error:
+        return broken(s, "error", str(error))
+    complete = collector.count >= s.domain
+    if status and not complete:
+        return _crashed(s, program, collector, status)
+    try:
+        collector.finish()
+    except ProtocolError as error:
+        return broken(s, "error" if collector.received else "notrun", str(error), tuple(collector.notes()))
+    if status:
+        return broken(s, "error", f"all results came, but then {_exit_text(status)}", tuple(collector.notes()))
+    try:
+        found = s.report(lambda patterns: _ask(s, program, patterns))
+    except (ProtocolError, SilenceError):
+        found = s.report()  # it takes all inputs, and not some alone: no boundaries
+    return replace(found, notes=(*found.notes, *collector.notes()))
+
+
+def _feed(s: Suite, stdin: IO[bytes] | None, as_hex: bool) -> None:
+    """Write the inputs; a program that does not take them all shows elsewhere."""
+    with contextlib.suppress(OSError, ValueError):
+        write_inputs(s, stdin, as_hex)  # type: ignore[arg-type]  # it is a pipe
+    with contextlib.suppress(OSError, ValueError):
+        stdin.close()  # type: ignore[union-attr]
+
+
+def _silent(s: Suite, program: Program, collector: Collector) -> Report:
+    if collector.count >= s.domain:
+        return broken(s, "timeout", f"all results came, but it does not end within {program.timeout:g} s")
+    message = f"no result for {program.timeout:g} s after {collector.count}; the next input is {collector.next_input()}"
+    return broken(s, "timeout", message, tuple(collector.notes()))
+
+
+def _ask(s: Suite, program: Program, patterns: Array) -> Array:
+    """The codes of the program for some patterns; ProtocolError where it has none."""
+    bits = patterns.astype(next(s.inputs()).bits[0].dtype)
+    _, output = program.run(records(s, Batch(0, (bits,), (bits,)), program.as_hex))
+    try:
+        if program.as_hex:
+            codes = np.array([int(token, 16) for token in output.split()], np.uint64)
+        else:
+            codes = np.frombuffer(output, s.result_dtype.newbyteorder("<")).astype(np.uint64)
+    except (ValueError, OverflowError) as error:
+        raise ProtocolError(str(error)) from error
+    if codes.size != bits.size:
+        raise ProtocolError(f"{codes.size} results for {bits.size} inputs")
+    return codes
+
+
+def _said(errors: IO[bytes]) -> list[str]:
+    """The last lines of stderr."""
+    size = errors.seek(0, 2)
+    errors.seek(max(0, size - 4096))
+    lines = [line for line in errors.read().decode(errors="backslashreplace").splitlines() if line.strip()]
+    shown = ["".join(c if c.isprintable() else "." for c in line)[:200] for line in lines[-STDERR_LINES:]]
+    return [f"stderr: {line}" for line in shown]
+
+
+# --- crashes ----------------------------------------------------------------------------------
+
+
+def _crashed(s: Suite, program: Program, collector: Collector, status: int) -> Report:
+    how = _exit_text(status)
+    where = _killer(s, program, collector.count)
+    return broken(s, "crash", f"{how} {where}", tuple(collector.notes()))
+
+
+def _exit_text(status: int) -> str:
+    if status > 0:
+        return f"exit status {status}"
+    try:
+        return f"killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"killed by signal {-status}"
+
+
+def _killer(s: Suite, program: Program, count: int) -> str:
+    """The input that kills a program: the last one of the shortest beginning that does."""
+    bits = _inputs_from(s, count)
+    size = bits[0].size
+    if not size or not _dies(s, program, bits, size):
+        return f"after {count} results; it does not die again from the next input on"
+    alive, dead = 0, size
+    while dead - alive > 1:
+        middle = (alive + dead) // 2
+        if _dies(s, program, bits, middle):
+            dead = middle
+        else:
+            alive = middle
+    last = tuple(column[dead - 1 : dead] for column in bits)
+    alone = "" if _dies(s, program, last, 1) else ", after those before it"
+    return f"at {input_text(s.question, [int(column[0]) for column in last])}{alone}"
+
+
+def _inputs_from(s: Suite, count: int) -> tuple[Array, ...]:
+    """Inputs from an index on, as many as are searched."""
+    stop = min(s.domain, count + SEARCHED)
+    parts = []
+    for batch in s.inputs():
+        low, high = max(count - batch.offset, 0), min(stop - batch.offset, batch.bits[0].size)
+        if low < high:
+            parts.append(tuple(column[low:high] for column in batch.bits))
+        if batch.offset + batch.bits[0].size >= stop:
+            break
+    if not parts:
+        return (np.zeros(0, np.uint8),)
+    return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
+
+
+def _dies(s: Suite, program: Program, bits: tuple[Array, ...], count: int) -> bool:
+    """Whether a program ends badly on the first `count` inputs."""
+    some = tuple(column[:count] for column in bits)
+    try:
+        status, _ = program.run(records(s, Batch(0, some, some), program.as_hex))
+    except SilenceError:
+        return False
+    return status != 0
