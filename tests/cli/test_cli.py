@@ -69,9 +69,15 @@ def helps() -> Iterator[tuple[str, click.Command]]:
         yield f"feather-ref {name}", command
 
 
+# they need programs: tests/conformance/test_cli.py runs them; and a larger model: tests/cli/test_cli_allocate.py
+ELSEWHERE = {"gen", "check", "suites", "conform", "allocate"}
+
+
 def examples() -> Iterator[tuple[str, list[str]]]:
     """Every command of the help texts, with the lines that it is shown to print."""
     for _, command in helps():
+        if command.name in ELSEWHERE:
+            continue
         lines = (command.help or "").replace("\b", "").splitlines()
         for i, line in enumerate(lines):
             if line.strip().startswith("$ "):
@@ -111,7 +117,7 @@ def test_every_example_of_every_help_text(line: str, shown: list[str], folder: P
 
 def test_there_is_an_example_in_every_help_text() -> None:
     by_command = [line.split("feather-ref ")[-1].split()[0] for line, _ in examples()]
-    assert set(by_command) == set(cli.commands)
+    assert set(by_command) | ELSEWHERE == set(cli.commands)
     assert sum(bool(shown) for _, shown in examples()) >= 2
 
 
@@ -120,7 +126,7 @@ def test_help_is_short_and_plain(name: str) -> None:
     text = ok(*name.split()[1:], "--help")
     assert text.startswith(f"Usage: {name} ")
     assert text.isascii()
-    assert "..." not in text.split("Commands:")[-1] or name != "feather-ref"  # no sentence is cut
+    assert "..." not in text.split("Options:")[-1] or name != "feather-ref"  # no sentence is cut
 
 
 # --- encode and decode ------------------------------------------------------------------------

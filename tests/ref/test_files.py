@@ -25,7 +25,7 @@ import pytest
 import safetensors
 
 import feather_ref as fr
-from feather_ref import _npy, _safetensors, files, oracle, repack
+from feather_ref import _choices, _npy, _safetensors, files, oracle, repack
 from feather_ref.formats import Format
 from feather_ref.tensors import PackedTensor
 
@@ -335,7 +335,7 @@ def test_unpack_file_gives_the_values(suffix: str, tmp_path: Path) -> None:
 
 
 def test_blocks_cut_nowhere_it_shows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(repack, "_BLOCK", 20)
+    monkeypatch.setattr(_choices, "_ROWS", 20)
     x = np.random.default_rng(5).normal(size=(5, 3, 7)).astype(np.float32)
     files.save(tmp_path / "a.npz", {"x": x})
     for fmt, scale in itertools.product(("e4m3", "e3m2"), (None, "row", "tensor")):
