@@ -1,0 +1,253 @@
+"""From float32 to codes, rounded once to nearest even: device functions made from a row and a policy.
+
+A float row, with a = |x| as bits::
+
+    a from the least normal up    add half a unit less one, and the unit's own bit; shift; new bias
+    below                         add 2**(quantum + 23) as float32: its last place is the quantum
+
+The carry walks into the exponent, so the magnitude is right or past the greatest one, and what
+stands for overflow, Inf, NaN and negatives comes from `feather_ref.policy` as constants.
+
+Source: IEEE 754-2019 4.3.1; the rows and policies of `feather_ref`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from feather_kernels import ptx
+from feather_kernels._target import cuda, device
+from feather_kernels.decoders import SIGN
+from feather_ref import Format
+from feather_ref.policy import Policy
+
+Function = Callable[..., Any]
+
+INFINITY = 0x7F800000
+REFUSED = 0xFFFFFFFF  # a code that no row has: the policy makes an error of this input
+
+
+class Special(NamedTuple):
+    """Codes of what is not rounded, for + and for -; finite: of finite values beyond the greatest one."""
+
+    finite: tuple[int, int]
+    infinite: tuple[int, int]
+    nan: tuple[int, int]
+    negative: int | None  # of negatives, where the row has none; None: they are taken as positive
+
+    @classmethod
+    def of(cls, policy: Policy) -> Special:
+        """The constants of a policy."""
+        both = (False, True)
+        nan = [policy.nan_code(sign) for sign in both]
+        codes = [tuple(policy.overflow_code(sign, inf) for sign in both) for inf in both]
+        plus, minus = (REFUSED if code is None else code for code in nan)
+        return cls((codes[0][0], codes[0][1]), (codes[1][0], codes[1][1]), (plus, minus), _negative(policy))
+
+
+def _negative(policy: Policy) -> int | None:
+    """What a negative number becomes in an unsigned row."""
+    if policy.fmt.signed or policy.negative == "abs":
+        return None
+    if policy.negative == "zero":
+        return 0
+    return REFUSED if policy.negative == "error" else policy.nan_made(True)
+
+
+@cache
+def make_encoder(policy: Policy) -> Function:
+    """code(bits): the code of a float32, given as its bits; REFUSED for what the policy refuses.
+
+    Raises ValueError for a rounding, a policy or a row that no kernel has.
+    """
+    row = policy.fmt
+    if policy.rounding != "nearest_even" and row.kind != "table":
+        raise ValueError(f"rounding: kernels round to nearest_even, not {policy.rounding}; use feather_ref.encode")
+    if policy.subnormals != "keep":
+        raise ValueError(f"subnormals: kernels keep them, not {policy.subnormals!r}; use feather_ref.encode")
+    return _signs(policy, _MAGNITUDES[row.kind](row))
+
+
+class _Magnitude(NamedTuple):
+    """rounded(bits): the code of a finite float32; signed: it sees the sign itself; limits: codes beyond."""
+
+    rounded: Function
+    beyond: Function
+    signed: bool
+
+
+def _signs(policy: Policy, magnitude: _Magnitude) -> Function:
+    """The sign, NaN, Inf and overflow around a rounded magnitude."""
+    row, special = policy.fmt, Special.of(policy)
+    rounded, beyond, own_sign = magnitude
+    (over_plus, over_minus), (inf_plus, inf_minus), (nan_plus, nan_minus) = special[:3]
+    unsigned = not row.signed
+    refuse_negative = unsigned and special.negative is not None
+    negative_code = special.negative or 0
+    sign_code = row.sign_mask
+    keeps_zero = row.has_signed_zero
+    after = policy.negative_after_rounding
+
+    @device
+    def code(bits):
+        size = np.uint32(bits & np.uint32(0x7FFFFFFF))
+        minus = bits != size
+        if size > np.uint32(INFINITY):
+            return np.uint32(nan_minus) if minus else np.uint32(nan_plus)
+        if refuse_negative and minus and size > np.uint32(0):
+            if after and size != np.uint32(INFINITY) and rounded(size) == np.uint32(0):
+                return np.uint32(0)
+            return np.uint32(negative_code)
+        if unsigned:
+            minus = False
+        if size == np.uint32(INFINITY):
+            return np.uint32(inf_minus) if minus else np.uint32(inf_plus)
+        result = rounded(bits if own_sign else size)
+        if beyond(bits if own_sign else size, result):
+            return np.uint32(over_minus) if minus else np.uint32(over_plus)
+        if minus and not own_sign:
+            if not keeps_zero and result == np.uint32(0):
+                return result
+            return np.uint32(result | np.uint32(sign_code))
+        return result
+
+    return code
+
+
+def _float_magnitude(row: Format) -> _Magnitude:
+    top = np.uint32(row.max_magnitude)
+    if not row.has_zero:
+        return _Magnitude(_power_of_two(row), _above(top), False)
+    if row.mantissa_bits == 23 and row.exponent_bits == 8 and row.bias == 127:
+        return _Magnitude(_same, _never, False)
+    if row.mantissa_bits > 22 or row.emin < -126 or row.quantum + 23 > 127 or row.exponent_bits > 8:
+        raise ValueError(f"fmt: no kernel encodes {row.name!r}, beyond float32's exponents; use feather_ref.encode")
+    least = row.min_normal if row.max_magnitude >> row.mantissa_bits else 2.0**row.emin
+    normal = int(np.float32(least).view(np.uint32))
+    drop = 23 - row.mantissa_bits
+    half, rebias = (1 << drop - 1) - 1, (127 - row.bias) << 23
+    magic = np.float32(2.0 ** (row.quantum + 23))
+    magic_bits = int(magic.view(np.uint32))
+
+    @device
+    def rounded(size):
+        if size < np.uint32(normal):
+            return np.uint32(ptx.as_bits(ptx.add(ptx.as_float(size), magic)) - np.uint32(magic_bits))
+        own = np.uint32(size - np.uint32(rebias & 0xFFFFFFFF))
+        odd = np.uint32(np.uint32(own >> np.uint32(drop)) & np.uint32(1))
+        return np.uint32(np.uint32(np.uint32(own + np.uint32(half)) + odd) >> np.uint32(drop))
+
+    return _Magnitude(rounded, _above(top), False)
+
+
+def _above(top: Any) -> Function:
+    @device
+    def beyond(size, result):
+        return result > top
+
+    return beyond
+
+
+@device
+def _never(size, result):
+    return False
+
+
+@device
+def _same(size):
+    return size
+
+
+def _power_of_two(row: Format) -> Function:
+    """A row without zero and mantissa, as e8m0: the exponent, rounded by the value."""
+    if row.mantissa_bits != 0 or row.bias != 127:
+        raise ValueError(f"fmt: no kernel encodes {row.name!r}; use feather_ref.encode")
+
+    @device
+    def rounded(size):
+        if size < np.uint32(0x00800000):  # 2**-127 is half of the least normal; 1.5 * 2**-127 is a tie
+            return np.uint32(1) if size > np.uint32(0x00600000) else np.uint32(0)
+        even = np.uint32(np.uint32(size >> np.uint32(23)) & np.uint32(1))
+        return np.uint32(np.uint32(np.uint32(size + np.uint32(0x003FFFFF)) + even) >> np.uint32(23))
+
+    return rounded
+
+
+def _integer_magnitude(row: Format) -> _Magnitude:
+    """Two's complement: adding 1.5 * 2**23 leaves the rounded integer in the low bits."""
+    if row.bits > 16:
+        raise ValueError(f"fmt: no kernel encodes {row.name!r}, wider than 16 bits; use feather_ref.encode")
+    unit, scaled = np.float32(2.0**row.bias), row.bias != 0
+    magic, magic_bits = np.float32(1.5 * 2**23), 0x4B400000
+    high = np.float32(row.max_magnitude)
+    low = np.float32(-row.max_magnitude - 1 if row.signed else 0)
+    half = np.float32(0.5)
+    mask = row.code_mask
+
+    @device
+    def units(bits):
+        x = ptx.as_float(bits)
+        return ptx.mul(x, unit) if scaled else x
+
+    @device
+    def rounded(bits):
+        moved = np.uint32(ptx.as_bits(ptx.add(units(bits), magic)) - np.uint32(magic_bits))
+        return np.uint32(moved & np.uint32(mask))
+
+    @device
+    def beyond(bits, result):
+        x = units(bits)  # high is odd and low is even: a tie leaves the range above, and stays below
+        return x >= high + half or x < low - half
+
+    return _Magnitude(rounded, beyond, row.signed)
+
+
+def _table_magnitude(row: Format) -> _Magnitude:
+    """The rank of x among the values: how many of the least float32 that round past a value it reaches.
+
+    Floats are compared by keys that rise with them, -0 before +0.
+    """
+    codes = sorted(range(row.code_mask + 1), key=lambda code: (row.values[code], math.copysign(1, row.values[code])))
+    order = np.array(codes, np.uint32)
+    limits = np.array([_limit(row.values[low], row.values[high]) for low, high in itertools.pairwise(codes)], np.uint32)
+    count = len(limits)
+
+    @device
+    def rounded(bits):
+        key = np.uint32(bits ^ np.uint32(ptx.shift_signed(bits, np.uint32(31)) | np.uint32(SIGN)))
+        bounds = cuda.const.array_like(limits)
+        rank = 0
+        for i in range(count):
+            if key >= bounds[i]:
+                rank = i + 1
+        return cuda.const.array_like(order)[rank]
+
+    return _Magnitude(rounded, _never, True)
+
+
+def _limit(low: float, high: float) -> int:
+    """The key of the least float32 that rounds to `high` and not to `low`; a tie goes to the smaller one."""
+    if low == high:  # -0 and +0
+        return SIGN
+    middle = (Fraction(low) + Fraction(high)) / 2
+    x = np.float32(float(middle))
+    while Fraction(float(x)) > middle:
+        x = np.nextafter(x, np.float32(-np.inf))
+    while Fraction(float(x)) < middle or (Fraction(float(x)) == middle and abs(high) >= abs(low)):
+        x = np.nextafter(x, np.float32(np.inf))
+    bits = int(x.view(np.uint32))
+    return bits ^ (0xFFFFFFFF if bits & SIGN else SIGN)
+
+
+_MAGNITUDES: dict[str, Callable[[Format], _Magnitude]] = {
+    "float": _float_magnitude,
+    "integer": _integer_magnitude,
+    "table": _table_magnitude,
+}

@@ -1,0 +1,61 @@
+"""What the kernels' tests share: formats, codes, words, and equality of bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import feather_ref as fr
+
+Array = NDArray[Any]
+
+OWN = (
+    fr.minifloat(4, 3, bias=11),
+    fr.minifloat(3, 1),  # 5 bits: lanes straddle words
+    fr.minifloat(2, 4, bias=-3),
+    fr.get_format("binary8p3se"),  # Inf on top, NaN where -0 would be
+    fr.get_format("binary8p1ue"),
+    fr.get_format("binary6p2uf"),
+)
+ROWS = (*fr.FORMATS.values(), *OWN)
+
+
+def some_codes(row: fr.Format, most: int = 1 << 10) -> Array:
+    """Every code of a narrow row; of a wide one the ends, the powers of two, and a fixed sample."""
+    if 1 << row.bits <= most:
+        return np.arange(1 << row.bits).astype(fr.code_dtype(row))
+    edges = [0, 1, row.max_magnitude, row.max_magnitude + 1, row.code_mask, row.sign_mask, row.sign_mask + 1]
+    powers = [1 << bit for bit in range(row.bits)]
+    sample = np.random.default_rng(row.bits).integers(0, 1 << row.bits, most - len(edges) - len(powers))
+    return np.array([*edges, *powers, *sample.tolist()], np.uint64).astype(fr.code_dtype(row))
+
+
+def deciding_numbers(row: fr.Format) -> Array:
+    """Float32 around every value and midpoint of a row, both signs, and what is no number."""
+    codes = some_codes(row, 256)
+    values = fr.decode(codes, row).astype(np.float64)
+    values = np.unique(values[np.isfinite(values)])
+    middles = (values[1:] + values[:-1]) / 2
+    with np.errstate(over="ignore"):
+        near = np.concatenate([values, middles, [values[-1] * 1.25, values[-1] * 2]]).astype(np.float32)
+        up, down = np.nextafter(near, np.float32(np.inf)), np.nextafter(near, np.float32(-np.inf))
+    special = np.array([0, 1, 0x007FFFFF, 0x00800000, 0x7F7FFFFF, 0x7F800000, 0x7FC00000, 0x7F800001], np.uint32)
+    every = np.concatenate([near, up, down]).view(np.uint32)
+    both = np.concatenate([every, special, every ^ np.uint32(1 << 31), special | np.uint32(1 << 31)])
+    return np.unique(both).view(np.float32)
+
+
+def same_bits(got: Array, wanted: Array) -> bool:
+    """Whether two arrays have the same dtype, shape and bits."""
+    if (got.dtype, got.shape) != (wanted.dtype, wanted.shape):
+        return False
+    unsigned = f"u{got.dtype.itemsize}"
+    return bool((np.ascontiguousarray(got).view(unsigned) == np.ascontiguousarray(wanted).view(unsigned)).all())
+
+
+def packed_codes(codes: Array, row: fr.Format, scale: Array | None = None) -> fr.PackedTensor:
+    """Codes as a PackedTensor."""
+    shifted = codes.astype(np.uint32) << np.uint32(row.storage_shift)
+    return fr.PackedTensor(fr.pack_codes(shifted, row.storage_bits), scale, codes.shape, row)

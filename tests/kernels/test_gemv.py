@@ -1,0 +1,189 @@
+"""gemv: bit for bit what `feather_ref.ops.replay` makes of the stated order."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import feather_kernels as fk
+import feather_ref as fr
+from feather_kernels import _target
+from feather_kernels.api import choose_cut
+from feather_kernels.matvec import Gemv
+from feather_ref import ops
+from kernel_inputs import ROWS, packed_codes, same_bits, some_codes
+
+CUTS = (fk.Cut(), fk.Cut(4, 1), fk.Cut(2, 2), fk.Cut(1, 4, 4, 2), fk.Cut(4, 2, 4, 2))
+
+
+def matrix(row: fr.Format, n: int, k: int, seed: int, special: bool = False) -> fr.PackedTensor:
+    """Random codes; without Inf and NaN unless they are asked for."""
+    codes = some_codes(row, 4096)
+    if row.kind == "float" and not special:
+        codes = codes[[not (row.is_nan(int(code)) or row.is_inf(int(code))) for code in codes]]
+    rng = np.random.default_rng(seed)
+    return packed_codes(rng.choice(codes, (n, k)).astype(fr.code_dtype(row)), row)
+
+
+def replayed(plan: fk.Plan, W: fr.PackedTensor, x: object, **given: object) -> np.ndarray:
+    return ops.replay(W, x, ops.Order(**plan.order()), **given)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_every_format(row: fr.Format) -> None:
+    """One stride of the warp, one vector more, and a tail; special codes and all."""
+    lanes = Gemv(row).lanes
+    W = matrix(row, 3, 33 * lanes + lanes // 2 + 1, 1, special=True)
+    x = np.random.default_rng(2).standard_normal(W.shape[1]).astype(np.float16)
+    plan = fk.prepare(W)
+    assert same_bits(plan(x), replayed(plan, W, x))
+
+
+@settings(max_examples=25)
+@given(
+    st.sampled_from(["e4m3", "e5m2", "e4m3fnuz", "e3m2", "e2m1", "nf4", "e3m4", "int8", "fp16"]),
+    st.sampled_from(["float16", "float32"]),
+    st.sampled_from(["float16", "float32"]),
+    st.sampled_from(CUTS),
+    st.integers(1, 6),
+    st.integers(0, 700),
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, 99),
+)
+def test_cuts_and_shapes(
+    name: str, x_name: str, out: str, cut: fk.Cut, n: int, k: int, special: bool, ends: bool, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    W = matrix(fr.get_format(name), n, k, seed, special)
+    if ends:
+        W = replace(W, scale=rng.uniform(0.5, 2, (n, 1)).astype(np.float32))
+    bias = rng.standard_normal(n).astype(np.float32) if ends else None
+    x = (rng.standard_normal(k) * 2.0 ** rng.integers(-12, 12, k)).astype(x_name)
+    plan = fk.prepare(W, x=x_name, out=out, bias=bias, cut=cut)
+    wanted = replayed(plan, W, x, bias=bias, out="fp16" if out == "float16" else "fp32")
+    assert same_bits(plan(x), wanted)
+
+
+def test_special_values_of_x() -> None:
+    """Inf, NaN, -0, the least and the greatest, in both dtypes; a NaN weight wins over all."""
+    codes = np.array([[0x38] * 6, [0xB8] * 6, [0] * 6, [0x38, 0, 0, 0, 0, 0x7F]], np.uint8)
+    W = packed_codes(codes, fr.get_format("e4m3"))
+    for dtype in (np.float16, np.float32):
+        info = np.finfo(dtype)
+        for value in (np.inf, -np.inf, np.nan, -0.0, info.smallest_subnormal, info.max, -info.max):
+            x = np.array([value, 0, 0, 0, -0.0, 0], dtype)
+            plan = fk.prepare(W, x=dtype.__name__)
+            assert same_bits(plan(x), replayed(plan, W, x)), value
+
+
+@pytest.mark.parametrize("skip", range(4))
+@pytest.mark.parametrize("pad", range(3))
+def test_rows_may_begin_anywhere(skip: int, pad: int) -> None:
+    """A view of words whose rows are apart by any stride, from any word on; x from any element on."""
+    row = fr.get_format("e4m3")
+    W = matrix(row, 3, 531, 5)
+    wide = np.random.default_rng(6).integers(0, 1 << 32, (3, W.words.shape[1] + skip + pad), dtype=np.uint32)
+    view = wide[:, skip : skip + W.words.shape[1]]
+    view[...] = W.words
+    x = np.random.default_rng(7).standard_normal(531 + skip).astype(np.float16)[skip:]
+    if not _target.SIMULATOR:
+        cupy = pytest.importorskip("cupy")
+        view = cupy.asarray(wide)[:, skip : skip + W.words.shape[1]]
+        x = cupy.asarray(np.append(np.zeros(skip, np.float16), x))[skip:]
+    plan = fk.prepare(fk.DeviceTensor(view, (3, 531), row))
+    host = x if isinstance(x, np.ndarray) else x.get()
+    got = plan(x)
+    assert same_bits(got if isinstance(got, np.ndarray) else got.get(), replayed(plan, W, host))
+
+
+def test_finite_rows_have_the_same_bits() -> None:
+    """Where there is no NaN, not looking for it changes nothing; where there is one, it is seen."""
+    row = fr.get_format("e4m3")
+    W = matrix(row, 3, 600, 4)
+    x = np.random.default_rng(9).standard_normal(600).astype(np.float16)
+    plan = fk.prepare(W)
+    assert plan.kernel.finite
+    if _target.SIMULATOR:
+        seen = fk.prepare(fk.DeviceTensor(W.words, (3, 600), row))
+        assert not seen.kernel.finite
+        assert same_bits(seen(x), plan(x))
+    with_nan = packed_codes(np.where(np.arange(600) == 599, 0x7F, W.codes()).astype(np.uint8), row)
+    assert np.isnan(fk.gemv(with_nan, x)).all()
+
+
+def test_the_same_bits_whatever_rows_warps_and_depth() -> None:
+    W = matrix(fr.get_format("e4m3"), 5, 1100, 8)
+    x = np.random.default_rng(9).standard_normal(1100).astype(np.float16)
+    results = [fk.prepare(W, cut=fk.Cut(rows, 1, 4, depth))(x) for rows in (1, 2, 4) for depth in (1, 2)]
+    assert all(same_bits(result, results[0]) for result in results)
+    split = fk.prepare(W, cut=fk.Cut(1, 4))(x)
+    assert not same_bits(split, results[0])  # another order: other bits, so that the test above says something
+
+
+def test_empty_sizes() -> None:
+    row = fr.get_format("e4m3")
+    assert fk.gemv(matrix(row, 0, 5, 1), np.zeros(5, np.float16)).shape == (0,)
+    assert fk.gemv(matrix(row, 3, 0, 1), np.zeros(0, np.float16)).tolist() == [0, 0, 0]
+
+
+def test_gemv_is_prepare_and_call() -> None:
+    W = matrix(fr.get_format("e2m1"), 4, 70, 2)
+    x = np.random.default_rng(3).standard_normal(70).astype(np.float32)
+    plan = fk.prepare(W, x="float32")
+    assert same_bits(fk.gemv(W, x), plan(x))
+    assert same_bits(fk.gemv(plan, x), plan(x))
+
+
+@pytest.mark.skipif(not _target.SIMULATOR, reason="out is on the host")
+def test_out() -> None:
+    W = matrix(fr.get_format("e2m1"), 4, 70, 2)
+    x, out = np.ones(70, np.float16), np.full(4, np.nan, np.float32)
+    assert fk.prepare(W)(x, out=out) is out
+    assert same_bits(out, fk.gemv(W, x))
+
+
+def test_bfloat16() -> None:
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    W = matrix(fr.get_format("e4m3"), 4, 70, 2)
+    x = np.random.default_rng(3).standard_normal(70).astype(bfloat16)
+    plan = fk.prepare(W, x="bfloat16", out="bfloat16")
+    assert same_bits(plan(x), replayed(plan, W, x, out="bf16"))
+
+
+def test_the_cut_fills_the_gpu() -> None:
+    g = Gemv(fr.get_format("e4m3"))
+    assert choose_cut(g, 16384, 16384, 132) == fk.Cut(4, 1)
+    assert choose_cut(g, 8192, 8192, 132) == fk.Cut(2, 1, 4, 2)
+    assert choose_cut(g, 4096, 14336, 132) == fk.Cut(2, 2, 4, 2)
+    assert choose_cut(g, 1024, 8192, 132) == fk.Cut(2, 4, 4, 2)
+    assert choose_cut(g, 8, 16, 132).splits == 1
+    assert choose_cut(Gemv(fr.get_format("uf11")), 16384, 16384, 132).rows == 1
+
+
+def test_explain_names_kernel_and_bytes() -> None:
+    text = fk.prepare(matrix(fr.get_format("e4m3"), 4, 64, 1)).explain()
+    assert "gemv of 4 x 64 e4m3, x in fp16, result in fp32" in text
+    assert "reads 256 bytes" in text
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "text"),
+    [
+        (lambda W: fk.prepare(np.zeros((2, 2))), TypeError, "W must be a PackedTensor"),
+        (lambda W: fk.prepare(fr.pack_tensor(np.zeros(3), "e4m3")), ValueError, r"two axes, .* \(3,\)"),
+        (lambda W: fk.prepare(fr.pack_tensor(np.zeros((2, 2)), "e4m3", order="big")), ValueError, "order 'big'"),
+        (lambda W: fk.prepare(W, mode="quick"), ValueError, "mode must be one of fast, ordered"),
+        (lambda W: fk.prepare(W, x="int8"), TypeError, "x must be float16, bfloat16 or float32, got 'int8'"),
+        (lambda W: fk.prepare(W, bias=np.zeros(2)), TypeError, "bias must be float32, got float64"),
+        (lambda W: fk.prepare(W, bias=np.zeros(3, np.float32)), ValueError, "bias must have 2 elements"),
+        (lambda W: fk.prepare(W)(np.zeros(8, np.float32)), TypeError, "x must be float16, as prepared, got float32"),
+        (lambda W: fk.prepare(W)(np.zeros(7, np.float16)), ValueError, r"x must have shape \(8,\), got \(7,\)"),
+        (lambda W: fk.gemv(fk.prepare(W), np.zeros(8, np.float16), bias=np.zeros(2)), TypeError, "bias belongs to"),
+    ],
+)
+def test_bad_input_is_named(call: object, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        call(fr.pack_tensor(np.ones((2, 8)), "e4m3"))

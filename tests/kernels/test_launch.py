@@ -1,0 +1,137 @@
+"""From a kernel to a cubin, where a toolkit is installed; the cache; and the driver's answers, faked."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import feather_ref as fr
+from feather_kernels import _target, gpu, launch
+from feather_kernels.launch import Cubin, Job, ToolkitError
+
+ENVIRONMENT = {**os.environ, "FEATHER_TARGET": "simulator"}  # which the command does not mind
+NO_TOOLKIT = gpu.toolkit_version() is None or importlib.util.find_spec("numba") is None
+
+
+def needs_toolkit(test: Callable[..., None]) -> Callable[..., None]:
+    """A test that compiles, which takes seconds a kernel and needs the extra `cuda13` or what it compiles with."""
+    skip = pytest.mark.skipif(NO_TOOLKIT, reason="no CUDA toolkit and Numba are installed")
+    return pytest.mark.slow(skip(test))
+
+
+def compiled(folder: Path, *arguments: str) -> list[dict[str, object]]:
+    """What the command says of every cubin."""
+    command = [sys.executable, "-W", "error", "-m", "feather_kernels", "compile", "--json", "--cache", str(folder)]
+    done = subprocess.run([*command, *arguments], env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@needs_toolkit
+def test_every_format_compiles_and_spills_nothing(tmp_path: Path) -> None:
+    found = compiled(tmp_path, "--archs", "90", "--kernels", "gemv")
+    assert len(found) == len(fr.FORMATS)
+    assert {cubin["spills"] for cubin in found} == {0}
+    assert {cubin["stack"] for cubin in found} == {0}
+
+
+@needs_toolkit
+@pytest.mark.parametrize("arch", ["75", "120"])
+def test_old_and_new_architectures(tmp_path: Path, arch: str) -> None:
+    found = compiled(tmp_path, "--archs", arch, "--formats", "e4m3", "--kernels", "gemv4,pack,unpack")
+    assert [cubin["arch"] for cubin in found] == [f"sm_{arch}"] * 3
+    assert {cubin["spills"] for cubin in found} == {0}
+
+
+@needs_toolkit
+def test_the_cache_is_keyed_by_content(tmp_path: Path) -> None:
+    """A second run makes no file and reads the same; a file that is gone is made again, under its name."""
+    arguments = ("--archs", "90", "--formats", "fp32", "--kernels", "unpack")
+    first = compiled(tmp_path, *arguments)
+    files = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    assert compiled(tmp_path, *arguments) == first
+    assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == files
+    cubin = next(tmp_path.glob("*.cubin"))
+    code = cubin.read_bytes()
+    cubin.unlink()
+    assert compiled(tmp_path, *arguments) == first
+    assert cubin.read_bytes() == code
+
+
+@needs_toolkit
+def test_an_architecture_that_the_toolkit_left_behind(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "feather_kernels", "compile", "--archs", "61", "--formats", "e4m3"]
+    done = subprocess.run(
+        [*command, "--cache", str(tmp_path)], env=ENVIRONMENT, capture_output=True, text=True, check=False
+    )
+    version = gpu.toolkit_version()
+    if version is not None and version[0] >= 13:
+        assert done.returncode == 1
+        assert "compute capability 6.1" in done.stderr
+        assert "feather-ref[cuda12]" in done.stderr
+
+
+# --- without a toolkit ------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not _target.SIMULATOR, reason="kernels are loaded for the GPU")
+def test_the_simulator_does_not_compile(tmp_path: Path) -> None:
+    job = Job("nothing", lambda: None, ("u32*",), "")
+    with pytest.raises(ToolkitError, match="set FEATHER_TARGET=gpu"):
+        launch.compile_job(job, "90", tmp_path)
+
+
+@pytest.mark.parametrize(("text", "cc"), [("sm_90", (9, 0)), ("120", (12, 0)), ("7.5", (7, 5)), (86, (8, 6))])
+def test_architectures_have_many_spellings(text: str | int, cc: tuple[int, int]) -> None:
+    assert launch.parse_arch(text) == cc
+
+
+@pytest.mark.parametrize("text", ["", "hopper", "9", "sm_9x", "1234"])
+def test_no_architecture(text: str) -> None:
+    with pytest.raises(ValueError, match="is no architecture; say sm_90, 90 or"):
+        launch.parse_arch(text)
+
+
+def test_facts_of_the_assembler() -> None:
+    log = "144 bytes stack frame, 12 bytes spill stores, 20 bytes spill loads\nUsed 255 registers, 512 bytes smem"
+    assert launch._facts(log) == (255, 32, 144, 512)
+
+
+def test_an_index_without_its_file_is_no_hit(tmp_path: Path) -> None:
+    index = tmp_path / "a.txt"
+    assert launch._read_index(index, tmp_path) is None
+    index.write_text("b.cubin feather_x sm_90 30 0 0 0")
+    assert launch._read_index(index, tmp_path) is None
+    (tmp_path / "b.cubin").write_bytes(b"code")
+    assert launch._read_index(index, tmp_path) == Cubin(tmp_path / "b.cubin", "feather_x", "sm_90", 30, 0, 0, 0)
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(OSError, match="taken"):
+        launch._write(tmp_path / "taken", b"code")
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+@pytest.mark.parametrize(
+    ("driver", "toolkit", "cc", "text"),
+    [
+        (0, (13, 0), (9, 0), "shows no GPU: unset FEATHER_TARGET"),
+        (13000, None, (9, 0), "no CUDA toolkit to compile with: install feather-ref"),
+        (12040, (13, 0), (9, 0), r"driver is for CUDA 12.4 and the toolkit is 13.0: update .* feather-ref\[cuda12\]"),
+        (13000, (13, 0), (7, 0), r"compute capability 7.0 needs CUDA 12: install feather-ref\[cuda12\]"),
+    ],
+)
+def test_what_stands_in_the_way(driver: int, toolkit: tuple[int, int] | None, cc: tuple[int, int], text: str) -> None:
+    with pytest.raises(gpu.GpuError, match=text):
+        gpu.check(driver, toolkit, cc)
+
+
+def test_what_goes_together() -> None:
+    gpu.check(13000, (13, 5), (7, 5))
+    gpu.check(13000, (12, 9), (6, 1))
