@@ -5,7 +5,7 @@ VENV ?= .venv
 PYTESTFLAGS ?= -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lowest bench golden exhaustive clean
+.PHONY: help demo test lowest bench golden exhaustive cubins mutants notebooks shots docs clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1	\2/p' Makefile
@@ -22,19 +22,39 @@ test: $(VENV)/.test ## what CI runs: lint, types, arrows, tests
 
 lowest: ## tests and demo on the oldest dependencies that we promise
 	$(PYTHON) -m venv --clear $(VENV)-lowest
-	$(VENV)-lowest/bin/python tools/lowest.py demo test > $(VENV)-lowest/pins.txt
+	$(VENV)-lowest/bin/python tools/lowest.py demo docs test > $(VENV)-lowest/pins.txt
 	$(VENV)-lowest/bin/python -m pip install --quiet -c $(VENV)-lowest/pins.txt -e '.[demo,test]'
 	$(VENV)-lowest/bin/python -m pytest $(PYTESTFLAGS)
 	$(VENV)-lowest/bin/python tools/demo.py
 
-bench: $(VENV)/.test ## speed of the codec beside NumPy and ml_dtypes
+bench: $(VENV)/.test ## speed of codec and judge beside NumPy and ml_dtypes
 	$(VENV)/bin/python tools/bench_codec.py
+	$(VENV)/bin/python tools/bench_blocks.py
+	$(VENV)/bin/python tools/bench_conform.py
 
 golden: $(VENV)/.test ## make data/golden again
 	$(VENV)/bin/python tools/make_golden.py
 
-exhaustive: $(VENV)/.test ## all 2**32 float32 against a C program (minutes; needs gcc)
+exhaustive: $(VENV)/.test ## all 2**32 float32 against a C program and the golden files (minutes; needs gcc)
 	$(VENV)/bin/python tests/exhaustive/sweep.py --log tests/exhaustive/results/log.json
+	$(VENV)/bin/python tools/make_golden.py --prove --log tests/exhaustive/results/golden.json
+
+mutants: $(VENV)/.test ## break the codec 150 times and see who notices (a quarter of an hour); writes RESULTS.md
+	$(VENV)/bin/python tools/mutants.py --results tests/mutation/RESULTS.md
+
+notebooks: $(VENV)/.tutorials ## build the .ipynb, and run every tutorial in a real Jupyter kernel
+	$(VENV)/bin/python tools/notebooks.py build
+	$(VENV)/bin/python tools/notebooks.py run
+
+shots: $(VENV)/.tutorials ## draw the pictures of the tutorials, to be looked at, in build/shots
+	$(VENV)/bin/python tools/shots.py
+
+docs: $(VENV)/.docs notebooks ## run the tutorials, and build the documentation with what they show in build/site
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict
+	$(VENV)/bin/python tools/docs_links.py
+
+cubins: $(VENV)/.cuda13 ## compile every kernel for every architecture, without a GPU (half an hour)
+	$(VENV)/bin/python -m feather_kernels compile --processes 2
 
 clean: ## remove environments, caches and builds
 	rm -rf $(VENV) $(VENV)-lowest build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -21,7 +21,27 @@ from typing import Any
 from feather_ref._explain import explain, explain_word
 from feather_ref._hypotheses import Hypothesis
 from feather_ref._page import Explanation
+from feather_ref.allocate import (
+    MIXED_FORMATS,
+    MixedBlockFormat,
+    MixedBlockTensor,
+    Plan,
+    Split,
+    allocate,
+    best_split,
+    get_mixed_format,
+    quantize_mixed,
+)
 from feather_ref.arith import add, compare, divide, encode_quotient, fma, multiply, subtract
+from feather_ref.blocks import (
+    BLOCK_FORMATS,
+    SCALE_RULES,
+    BlockFormat,
+    BlockTensor,
+    ScaleRule,
+    get_block_format,
+    quantize_blocks,
+)
 from feather_ref.codec import code_dtype, convert, decode, encode, quantize, value_table
 from feather_ref.codes import (
     CLASSES,
@@ -52,26 +72,38 @@ __version__ = "0.1.0.dev0"
 
 # Without `abs`: an import of everything must not hide Python's own.
 __all__ = [
+    "BLOCK_FORMATS",
     "CLASSES",
     "FORMATS",
+    "MIXED_FORMATS",
     "NANS",
     "NEGATIVES",
     "OVERFLOWS",
     "PROFILES",
     "ROUNDINGS",
+    "SCALE_RULES",
     "SUBNORMALS",
+    "BlockFormat",
+    "BlockTensor",
     "Count",
     "Diff",
     "Explanation",
     "Format",
     "Hypothesis",
+    "MixedBlockFormat",
+    "MixedBlockTensor",
     "PackedTensor",
+    "Plan",
     "Policies",
     "Profile",
     "Report",
+    "ScaleRule",
     "Source",
+    "Split",
     "add",
+    "allocate",
     "as_float32",
+    "best_split",
     "classify",
     "code_dtype",
     "compare",
@@ -85,7 +117,9 @@ __all__ = [
     "explain_word",
     "fma",
     "from_float32",
+    "get_block_format",
     "get_format",
+    "get_mixed_format",
     "isfinite",
     "isinf",
     "isnan",
@@ -104,6 +138,8 @@ __all__ = [
     "pack_rgb9e5",
     "pack_tensor",
     "quantize",
+    "quantize_blocks",
+    "quantize_mixed",
     "subtract",
     "ulp",
     "unpack",

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from feather_ref._anatomy import fields_of, hex_code, number_of, spaced
+from feather_ref._mixed import MixedBlockTensor
 from feather_ref._sweep import Array, place
+from feather_ref.blocks import BlockTensor
 from feather_ref.codec import code_dtype
 from feather_ref.files import Tensor
 from feather_ref.formats import Format
@@ -54,10 +56,24 @@ def _compare(name: str, a: Tensor, b: Tensor, fmt: Format | None) -> list[str]:
         if a.scale is not None and b.scale is not None:
             lines += _compare(f"{name} scale", a.scale, b.scale, None)
         return lines
+    if isinstance(a, BlockTensor | MixedBlockTensor):
+        return _compare_blocks(name, a, b)
     return _compare_arrays(name, np.asarray(a), np.asarray(b), fmt)
 
 
+def _compare_blocks(name: str, a: BlockTensor | MixedBlockTensor, b: Any) -> list[str]:
+    """Part by part; a code of a mixed format is of a row that its block selects."""
+    lines = _compare(name, a.codes, b.codes, a.fmt.element if isinstance(a, BlockTensor) else None)
+    for part in ("scales", "selectors", "zeros", "tensor_scale"):
+        if (mine := getattr(a, part, None)) is not None:
+            row = a.fmt.scale if part == "scales" else None
+            lines += _compare(f"{name} {part}", np.atleast_1d(mine), np.atleast_1d(getattr(b, part)), row)
+    return lines
+
+
 def _kind(tensor: Tensor) -> str:
+    if isinstance(tensor, BlockTensor | MixedBlockTensor):
+        return f"{tensor.fmt.name} {list(tensor.shape)}, axis {tensor.axis}"
     if isinstance(tensor, PackedTensor):
         scale = "no scale" if tensor.scale is None else f"scale {list(tensor.scale.shape)}"
         return f"{tensor.fmt.name} {list(tensor.shape)}, {tensor.order}, {scale}"

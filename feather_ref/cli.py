@@ -14,13 +14,13 @@ Source: design of this project.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import io
-import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,12 +28,20 @@ from typing import Any, TypeVar
 import click
 import numpy as np
 
-from feather_ref import __version__, _npy
+from feather_ref import __version__, _cli_allocate, _cli_conform, _cli_explore, _cli_export, _npy
 from feather_ref._anatomy import Number, decimal_text, fields_of, hex_code, hex_text, number_of, spaced
+from feather_ref._cli_show import finite as _finite
+from feather_ref._cli_show import progress as _progress
+from feather_ref._cli_show import show as _show
+from feather_ref._cli_show import show_json as _show_json
 from feather_ref._compare import compare_tensors, printable
 from feather_ref._literal import encode_numbers, read_number
+from feather_ref._planned import pack_planned
+from feather_ref._plans import read_plan
 from feather_ref._rowjson import parse_row
 from feather_ref._sweep import Array
+from feather_ref.blocks import BLOCK_FORMATS, BlockFormat, get_block_format
+from feather_ref.blocks import SCALE_RULES as BLOCK_RULES
 from feather_ref.codec import check_codes, value_table
 from feather_ref.codes import CLASSES, classify
 from feather_ref.files import Tensor, load
@@ -41,13 +49,15 @@ from feather_ref.formats import FORMATS, Format
 from feather_ref.packing import ORDERS
 from feather_ref.policy import NANS, NEGATIVES, OVERFLOWS, SUBNORMALS
 from feather_ref.profiles import PROFILES
-from feather_ref.repack import FLOAT_NAMES, Line, Progress, inspect_file, pack_file, unpack_file
+from feather_ref.repack import FLOAT_NAMES, Line, inspect_file, pack_file, unpack_file
 from feather_ref.rounding import DETERMINISTIC
-from feather_ref.tensors import SCALE_RULES, SCALES, PackedTensor
+from feather_ref.tensors import SCALE_RULES, SCALES
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_RULES = tuple(dict.fromkeys([*SCALE_RULES, *BLOCK_RULES]))
 _BRIEF = 6  # digits of a number in a list of formats
+_LONG = 200  # characters of a line of metadata
 
 
 # --- errors -----------------------------------------------------------------------------------
@@ -65,8 +75,26 @@ class Interrupted(Failure):
     exit_code = 130
 
 
+SECTIONS = (
+    ("Numbers and codes", ("encode", "decode", "explain", "explore", "table", "formats")),
+    ("Files of tensors", ("pack", "unpack", "inspect", "diff", "allocate")),
+    ("Conformance", ("check", "conform", "gen", "suites", "export")),
+)
+
+
 class Commands(click.Group):
     """A group whose commands answer bad input with a line, never with a traceback."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands by what they are about."""
+        listed = {name for _, names in SECTIONS for name in names}
+        others = ("More", tuple(name for name in sorted(self.commands) if name not in listed))
+        width = formatter.width - 6 - max(map(len, self.commands))
+        for title, names in (*SECTIONS, others):
+            found = [self.commands[name] for name in names if name in self.commands]
+            if found:
+                with formatter.section(title):
+                    formatter.write_dl([(str(each.name), each.get_short_help_str(width)) for each in found])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
@@ -97,6 +125,19 @@ def _read_format(ctx: click.Context, param: click.Parameter, value: str | None) 
         return parse_row(text)
     except (ValueError, TypeError, OSError) as error:
         raise click.BadParameter(str(error).removeprefix("fmt: ")) from error
+
+
+def _read_target(ctx: click.Context, param: click.Parameter, value: str | None) -> Format | BlockFormat | None:
+    """A block format, whose names come first where --scale is not given, or a format."""
+    if value is not None and ctx.params.get("scale") is None:
+        with suppress(ValueError):
+            return get_block_format(value)
+    try:
+        return _read_format(ctx, param, value)
+    except click.BadParameter as error:
+        close = difflib.get_close_matches(str(value).lower(), BLOCK_FORMATS, n=3)
+        more = f"; block formats: {', '.join(close)}" if close else ""
+        raise click.BadParameter(f"{error.message}{more}") from error
 
 
 def _read_nan(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
@@ -153,62 +194,6 @@ def _tokens(values: Sequence[str]) -> list[str]:
     if sys.stdin.isatty():
         raise click.UsageError("nothing is given; give some, or pipe them in")
     return sys.stdin.read().split()
-
-
-# --- output -----------------------------------------------------------------------------------
-
-
-def _show(head: Sequence[str], rows: Sequence[Sequence[str]], as_json: bool = False) -> None:
-    """Rows under a head: a table on a terminal, plain columns elsewhere, or JSON."""
-    if as_json:
-        _show_json([dict(zip(head, row, strict=True)) for row in rows])
-    elif sys.stdout.isatty():
-        _show_rich(head, rows)
-    else:
-        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-        for row in (head, *rows):
-            click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
-def _show_rich(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.box import SIMPLE_HEAD  # noqa: PLC0415 - slow to load, and not for pipes
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    longest = max((len(row[0]) for row in rows), default=0)
-    for i, name in enumerate(head):  # names of tensors are long, and matter
-        table.add_column(name, overflow="fold", min_width=0 if i else min(longest, 40))
-    for row in rows:
-        table.add_row(*map(Text, row))  # Text: a name in brackets is no style
-    Console().print(table)
-
-
-def _show_json(tree: object) -> None:
-    click.echo(json.dumps(tree, indent=2, allow_nan=False))
-
-
-def _finite(value: float | None) -> float | str | None:
-    """JSON has no infinity."""
-    return value if value is None or math.isfinite(value) else str(value)
-
-
-@contextmanager
-def _progress() -> Iterator[Progress | None]:
-    """A bar on stderr, where that is a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console  # noqa: PLC0415 - slow to load
-    from rich.markup import escape  # noqa: PLC0415
-    from rich.progress import Progress as Bar  # noqa: PLC0415
-
-    with Bar(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("")
-        yield lambda name, done, total: bar.update(
-            task, completed=done, total=total, description=escape(printable(name))
-        )
 
 
 # --- numbers and codes ------------------------------------------------------------------------
@@ -469,7 +454,7 @@ def _format_cells(row: Format) -> tuple[str, ...]:
 def diff(a: str, b: str | None, x: Path | None, fmt: Format | None, **choices: Any) -> None:
     """Compare two files, or codes with their input.
 
-    Two files are compared bit by bit. A, B, INPUT: .npy, .npz or .safetensors; "-" is an .npy on
+    Two files are compared bit by bit. A, B, INPUT: .npy, .npz, .safetensors, .gguf; "-" is an .npy on
     stdin. With --x, A holds codes or words that somebody's packer made from INPUT: the answer says
     which policy, lane order or other choice would make them equal. Exit code 1 says that something
     differs.
@@ -491,7 +476,7 @@ def diff(a: str, b: str | None, x: Path | None, fmt: Format | None, **choices: A
     from feather_ref.diff import diff as compare  # noqa: PLC0415 - for this command alone
 
     tensor, numbers = _single(a), _single(str(x))
-    if isinstance(numbers, PackedTensor):
+    if not isinstance(numbers, np.ndarray):
         numbers = numbers.dequantize()
     result = compare(tensor, numbers, fmt, **given(choices))
     click.echo(str(result))
@@ -524,18 +509,22 @@ def _patterns(command: F) -> F:
 
 @cli.command()
 @click.argument("source", metavar="IN", type=INPUT)
-@click.option("-o", "--output", type=OUTPUT, required=True, help="A .safetensors file.")
-@click.option("--format", "fmt", metavar="FORMAT", callback=_read_format, required=True, help="What to pack to.")
-@click.option("--scale", type=click.Choice(["none", *SCALES]), default="none", show_default=True)
-@click.option("--scale-rule", type=click.Choice(SCALE_RULES), default="amax", show_default=True)
+@click.option("-o", "--output", type=OUTPUT, required=True, help="A .safetensors or .gguf file.")
+@click.option("--format", "fmt", metavar="FORMAT", callback=_read_target, help="A format, or one of blocks, as mxfp4.")
+@click.option("--plan", "plan_path", metavar="FILE", type=INPUT, help="What `allocate` wrote, instead of a format.")
+@click.option("--scale", type=click.Choice(["none", *SCALES]), is_eager=True, help="Default: none, but for blocks.")
+@click.option(
+    "--scale-rule", type=click.Choice(_RULES), metavar="NAME", help="amax, pow2; of blocks floor, rceil, mse, ..."
+)
 @_patterns
 @policies
 @JSON
 def pack(
     source: Path,
     output: Path,
-    fmt: Format,
-    scale: str,
+    fmt: Format | BlockFormat | None,
+    plan_path: Path | None,
+    scale: str | None,
     scale_rule: Any,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
@@ -544,25 +533,40 @@ def pack(
 ) -> None:
     """Pack the float tensors of a file.
 
-    IN is an .npy, .npz or .safetensors file. Integers, and tensors that are packed already, are
-    copied as they are; the table says so. A scale is stored as NAME_scale, to multiply with. The
-    dtype is the one that other programs know (F8_E4M3, F4, BF16, ...) where there is one, else U32
-    words with a note in the metadata.
+    IN is an .npy, .npz, .safetensors or .gguf file. Integers, and tensors that are packed already,
+    are copied as they are; the table says so. A scale is stored as NAME_scale, to multiply with,
+    that of a whole nvfp4 tensor as NAME_scale_2. The dtype is the one that other programs know
+    (F8_E4M3, F4, F8_E8M0, ...) where there is one, else U32 words with a note in the metadata. A plan
+    says a format for each tensor, and the rest is copied. A .gguf file takes q8_0, q4_0, mxfp4,
+    ggml_mxfp4, fp16, bf16 and fp32; it keeps the metadata of another.
 
     \b
     Examples:
       $ feather-ref pack model.safetensors -o small.safetensors --format e4m3 --scale row
       $ feather-ref pack weights.npz -o small.safetensors --format e2m1 --scale row --exclude "*.bias"
+      $ feather-ref pack model.safetensors -o small.safetensors --format nvfp4 --scale-rule nvfp4_te2026
+      $ feather-ref pack model-f16.gguf -o model-q8.gguf --format q8_0
     """
-    kind: Any = None if scale == "none" else scale
-    with _progress() as progress:
-        lines = pack_file(source, output, fmt, kind, scale_rule, include, exclude, progress, **given(choices))
+    if plan_path is not None:
+        if fmt is not None:
+            raise click.UsageError("give a --format or a --plan, not both")
+        if others := given({"scale": scale, "scale_rule": scale_rule, **choices}) or include or exclude:
+            raise click.UsageError(f"--plan says it all; it goes with no other choice: {', '.join(others)}")
+        plan = read_plan(plan_path.read_text(encoding="utf-8"))
+        with _progress() as progress:
+            lines = pack_planned(source, output, plan, progress)
+    elif fmt is None:
+        raise click.UsageError("give a --format, or a --plan")
+    else:
+        kind: Any = None if scale == "none" else scale
+        with _progress() as progress:
+            lines = pack_file(source, output, fmt, kind, scale_rule, include, exclude, progress, **given(choices))
     _show_lines(lines, output, as_json)
 
 
 @cli.command()
 @click.argument("source", metavar="IN", type=INPUT)
-@click.option("-o", "--output", type=OUTPUT, required=True, help="An .npy, .npz or .safetensors file.")
+@click.option("-o", "--output", type=OUTPUT, required=True, help="An .npy, .npz, .safetensors or .gguf file.")
 @click.option("--dtype", type=click.Choice(FLOAT_NAMES), help="Default: float32 where that holds every value.")
 @_patterns
 @JSON
@@ -628,15 +632,24 @@ def inspect(source: Path, as_json: bool) -> None:
         return
     click.echo(f"{printable(str(source))}: {size} bytes, {len(facts)} tensors")
     for key, text in metadata.items():
-        click.echo(f"  {printable(key)}: {printable(text)}")
+        click.echo(f"  {printable(key)}: {printable(_shortened(text))}")
     head = ("tensor", "shape", "dtype", "format", "scale", "bytes", "amax", "NaN", "Inf")
     _show(head, [_fact_cells(fact) for fact in facts])
+
+
+def _shortened(text: str) -> str:
+    """A line of metadata; a vocabulary has millions of characters."""
+    return text if len(text) <= _LONG else f"{text[:_LONG]}... ({len(text)} characters)"
 
 
 def _fact_cells(fact: Any) -> tuple[str, ...]:
     amax = "-" if fact.amax is None else f"{fact.amax:.6g}"
     names = printable(fact.name), str(list(fact.shape)), fact.dtype, fact.format or "-", fact.scale or "-"
     return *names, str(fact.nbytes), amax, str(fact.nan), str(fact.inf)
+
+
+for _command in (_cli_allocate.allocate, *_cli_conform.COMMANDS, _cli_export.export, _cli_explore.explore):
+    cli.add_command(_command)
 
 
 def main() -> None:

@@ -1,10 +1,11 @@
-"""Files of tensors: .npy, .npz and .safetensors as mappings of arrays and packed tensors.
+"""Files of tensors: .npy, .npz, .safetensors and .gguf as mappings of arrays and packed tensors.
 
 `load` maps or reads one tensor at a time.  `save` knows every size beforehand, so each tensor goes
 straight to its place in a new file beside the target, which takes the target's place at the end:
-a target is whole, or as it was.  How packed tensors lie in .safetensors is in `_stored`.
+a target is whole, or as it was.  How packed tensors lie in .safetensors and
+.gguf is in `_stored`, `_storedblocks` and `_storedgguf`.
 
-Source: the formats, in `_safetensors` and `_npy`.
+Source: the formats, in `_safetensors`, `_npy` and `_gguf`.
 """
 
 from __future__ import annotations
@@ -19,24 +20,38 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
 from weakref import finalize
 
 import numpy as np
 
-from feather_ref import _npy, _safetensors
+from feather_ref import _gguf, _npy, _safetensors
+from feather_ref._mixed import MixedBlockTensor
 from feather_ref._safetensors import BITS, Form, short
 from feather_ref._sources import bits_of, row_of
 from feather_ref._stored import KEY, NUMPY, Note, form_of, from_metadata, read_scale, to_bytes, to_metadata, to_words
+from feather_ref._storedblocks import (
+    BLOCK_KEY,
+    BlockNote,
+    block_data,
+    block_forms,
+    block_metadata,
+    block_notes,
+    note_of,
+    read_blocks,
+)
+from feather_ref._storedgguf import BLOCKS, Texts, block_bytes, gguf_forms, pairs_of, read_part
 from feather_ref._sweep import Array
+from feather_ref.blocks import BlockTensor
 from feather_ref.tensors import PackedTensor
 from feather_ref.words import codes_to_words
 
 PathLike = str | os.PathLike[str]
-Tensor = Array | PackedTensor
+Tensor = Array | PackedTensor | BlockTensor | MixedBlockTensor
 Put = Callable[[str, Iterable[Array]], None]
 
-SUFFIXES = (".npy", ".npz", ".safetensors")
+SUFFIXES = (".npy", ".npz", ".safetensors", ".gguf")
 
 _NAMES = {dtype: name for name, dtype in NUMPY.items()}
 
@@ -56,8 +71,8 @@ class Stored(NamedTuple):
 class TensorFile(Mapping[str, Tensor]):
     """The tensors of a file by name, each read when it is asked for; a scale belongs to its tensor.
 
-    stored: every tensor as it lies in the file, scales too.  notes: of the packed ones.  metadata:
-    of a .safetensors file.
+    stored: every tensor as it lies in the file, scales too.  notes: of the packed ones.  blocks: of
+    those in blocks.  metadata: of a .safetensors or .gguf file.
     """
 
     def __init__(self, path: PathLike) -> None:
@@ -69,12 +84,17 @@ class TensorFile(Mapping[str, Tensor]):
         file = self.path.open("rb")
         self.close = finalize(self, file.close)
         try:
-            self.stored, self.metadata = reader(self.path, file)
-            self.notes = from_metadata(self.metadata, self.stored)
+            self.stored, self.metadata, found = reader(self.path, file)
+            self.blocks = found | block_notes(self.metadata, self.stored)
+            owned = {part for name, note in self.blocks.items() for part in block_forms(name, note)}
+            self.notes = from_metadata(
+                self.metadata, {name: form for name, form in self.stored.items() if name not in owned}
+            )
         except ValueError as error:
             self.close()
             raise ValueError(f"{self.path}: {error}") from None
-        self.scales = {note.scale for note in self.notes.values() if note.scale is not None}
+        self.scales = owned - self.blocks.keys()
+        self.scales |= {note.scale for note in self.notes.values() if note.scale is not None}
 
     def __enter__(self) -> TensorFile:
         return self
@@ -93,9 +113,19 @@ class TensorFile(Mapping[str, Tensor]):
             raise KeyError(name)
         stored, note = self.stored[name], self.notes.get(name)
         try:
+            if name in self.blocks:
+                data = {part: self.stored[part].read() for part in self.parts(name)}
+                return read_blocks(name, self.blocks[name], data)
             return _array(stored) if note is None else self._packed(stored, note)
         except ValueError as error:
             raise ValueError(f"{self.path}: tensor {short(name)}: {error}") from None
+
+    def parts(self, name: str) -> tuple[str, ...]:
+        """The stored tensors that make one: itself, and its scales."""
+        if name in self.blocks:
+            return tuple(block_forms(name, self.blocks[name]))
+        note = self.notes.get(name)
+        return (name,) if note is None or note.scale is None else (name, note.scale)
 
     def _packed(self, stored: Stored, note: Note) -> PackedTensor:
         scale = None
@@ -106,7 +136,7 @@ class TensorFile(Mapping[str, Tensor]):
 
 
 def load(path: PathLike) -> TensorFile:
-    """The tensors of a .npy, .npz or .safetensors file, as a mapping from names.
+    """The tensors of a .npy, .npz, .safetensors or .gguf file, as a mapping from names.
 
     Each value is an array, or a `PackedTensor` where the file holds codes; the one tensor of an .npy
     file is called like the file.  Arrays of .npy and .safetensors are mapped, read-only.
@@ -138,37 +168,65 @@ def _mapped(file: BinaryIO, dtype: np.dtype[Any], shape: tuple[int, ...], offset
     return np.memmap(file, dtype, "r", offset, shape).view(np.ndarray)
 
 
-def _open_safetensors(path: Path, file: BinaryIO) -> tuple[dict[str, Stored], dict[str, str]]:
+class Opened(NamedTuple):
+    """What a header says."""
+
+    stored: dict[str, Stored]
+    metadata: dict[str, str]
+    blocks: dict[str, BlockNote]
+
+
+def _placed(file: BinaryIO, place: _safetensors.Place) -> Stored:
+    """A tensor in its place; flat bytes where NumPy has no such dtype."""
+    size = place.end - place.begin
+    dtype = NUMPY.get(place.dtype, np.dtype(np.uint8))
+    shape = place.shape if place.dtype in NUMPY else (size,)
+    return Stored(place.dtype, place.shape, size, partial(_mapped, file, dtype, shape, place.begin))
+
+
+def _open_safetensors(path: Path, file: BinaryIO) -> Opened:
     header = _safetensors.read_header(file, os.fstat(file.fileno()).st_size)
-    stored = {}
+    return Opened({name: _placed(file, place) for name, place in header.places.items()}, header.metadata, {})
+
+
+def _open_gguf(path: Path, file: BinaryIO) -> Opened:
+    header = _gguf.read_header(file, os.fstat(file.fileno()).st_size)
+    stored: dict[str, Stored] = {}
+    blocks = {}
     for name, place in header.places.items():
-        size = place.end - place.begin
-        dtype = NUMPY.get(place.dtype, np.dtype(np.uint8))
-        shape = place.shape if place.dtype in NUMPY else (size,)
-        stored[name] = Stored(place.dtype, place.shape, size, partial(_mapped, file, dtype, shape, place.begin))
-    return stored, header.metadata
+        whole = _placed(file, place)
+        parts = {name: whole}
+        if place.dtype in BLOCKS:
+            note = blocks[name] = BlockNote(BLOCKS[place.dtype], place.shape)
+            for part, form in block_forms(name, note).items():
+                read = partial(read_part, whole.read, name, note, part)
+                parts[part] = Stored(*form, _safetensors.nbytes(form, part), read)
+        if taken := parts.keys() & (stored.keys() | header.places.keys()) - {name}:
+            raise ValueError(f"tensor {short(name)}: its scale would take the name of {short(min(taken))}")
+        stored |= parts
+    return Opened(stored, Texts(header.pairs), blocks)
 
 
-def _open_npy(path: Path, file: BinaryIO) -> tuple[dict[str, Stored], dict[str, str]]:
+def _open_npy(path: Path, file: BinaryIO) -> Opened:
     header = _npy.read_header(file, os.fstat(file.fileno()).st_size)
     count = (math.prod(header.shape),)
 
     def read() -> Array:
         return header.arrange(_mapped(file, header.dtype, count, header.size))
 
-    return {path.stem: Stored(_label(header.dtype), header.shape, header.nbytes, read)}, {}
+    return Opened({path.stem: Stored(_label(header.dtype), header.shape, header.nbytes, read)}, {}, {})
 
 
-def _open_npz(path: Path, file: BinaryIO) -> tuple[dict[str, Stored], dict[str, str]]:
+def _open_npz(path: Path, file: BinaryIO) -> Opened:
     archive = _npy.open_archive(file)
     stored = {}
     for name, (header, info) in _npy.members(archive, os.fstat(file.fileno()).st_size).items():
         read = partial(_npy.read_member, archive, info, header)
         stored[name] = Stored(_label(header.dtype), header.shape, header.nbytes, read)
-    return stored, {}
+    return Opened(stored, {}, {})
 
 
-_READERS = {".npy": _open_npy, ".npz": _open_npz, ".safetensors": _open_safetensors}
+_READERS = {".npy": _open_npy, ".npz": _open_npz, ".safetensors": _open_safetensors, ".gguf": _open_gguf}
 
 
 def _label(dtype: np.dtype[Any]) -> str:
@@ -177,19 +235,25 @@ def _label(dtype: np.dtype[Any]) -> str:
 
 
 def _array(stored: Stored) -> Array:
-    if stored.dtype in BITS and stored.dtype not in NUMPY:
-        raise ValueError(f"how {stored.dtype} lies in bytes is written down nowhere; it can only be copied")
+    if not is_known(stored.dtype):
+        raise ValueError(f"how {stored.dtype} lies in bytes is not known here; it can only be copied")
     return stored.read()
+
+
+def is_known(dtype: str) -> bool:
+    """Whether the numbers of a dtype without a note can be read: NumPy has it."""
+    return dtype in NUMPY or dtype not in (BITS.keys() | _gguf.TYPES.keys())
 
 
 # --- write ------------------------------------------------------------------------------------
 
 
 def save(path: PathLike, tensors: Mapping[str, object], metadata: Mapping[str, str] | None = None) -> None:
-    """Write arrays and packed tensors to an .npy, .npz or .safetensors file.
+    """Write arrays and packed tensors to an .npy, .npz, .safetensors or .gguf file.
 
-    tensors: by name; a `PackedTensor`, or whatever `numpy.asarray` takes.  Packed tensors need
-    .safetensors, and an .npy file holds one array.  metadata: free text, for .safetensors.
+    tensors: by name; a `PackedTensor`, a tensor in blocks of a named format, or whatever
+    `numpy.asarray` takes.  Packed tensors and blocks need .safetensors, or .gguf for fp16, bf16, q8_0,
+    q4_0 and mxfp4; an .npy file holds one array.  metadata: free text, for .safetensors and .gguf.
 
     Raises OSError, and TypeError or ValueError naming the tensor that cannot be stored.
     """
@@ -197,7 +261,16 @@ def save(path: PathLike, tensors: Mapping[str, object], metadata: Mapping[str, s
     forms: dict[str, Form] = {}
     notes: dict[str, Note] = {}
     pieces: dict[str, Array] = {}
+    blocks: dict[str, BlockNote] = {}
     for name, tensor in items.items():
+        if isinstance(tensor, (BlockTensor, MixedBlockTensor)):
+            blocks[name] = note_of(name, tensor)
+            parts = block_forms(name, blocks[name])
+            if taken := parts.keys() & (items.keys() | forms.keys()) - {name}:
+                raise ValueError(f"tensor {short(min(taken))}: a part of {short(name)} needs this name")
+            forms |= parts
+            pieces |= block_data(name, tensor, blocks[name])
+            continue
         if not isinstance(tensor, PackedTensor):
             forms[name], pieces[name] = Form(_label(tensor.dtype), tensor.shape), tensor
             continue
@@ -208,7 +281,7 @@ def save(path: PathLike, tensors: Mapping[str, object], metadata: Mapping[str, s
             if scale in items:
                 raise ValueError(f"tensor {short(scale)}: the scale of {short(name)} needs this name")
             forms[scale], pieces[scale] = Form("F32", tensor.scale.shape), tensor.scale
-    with writer(path, forms, notes, metadata) as put:
+    with writer(path, forms, notes, metadata, blocks) as put:
         for name, piece in pieces.items():
             put(name, [piece])
 
@@ -217,7 +290,7 @@ def _as_tensor(name: object, tensor: object) -> Tensor:
     """An array or a packed tensor; codes that NumPy knows by ml_dtypes are packed."""
     if not isinstance(name, str):
         raise TypeError(f"tensors: names are text, got {type(name).__name__}")
-    if isinstance(tensor, PackedTensor):
+    if isinstance(tensor, (PackedTensor, BlockTensor, MixedBlockTensor)):
         return tensor
     array = np.asarray(tensor)
     if array.dtype.newbyteorder("<") in _NAMES:
@@ -234,28 +307,36 @@ def _as_tensor(name: object, tensor: object) -> Tensor:
 
 @contextmanager
 def writer(
-    path: PathLike, forms: Mapping[str, Form], notes: Mapping[str, Note], metadata: Mapping[str, str] | None = None
+    path: PathLike,
+    forms: Mapping[str, Form],
+    notes: Mapping[str, Note],
+    metadata: Mapping[str, str] | None = None,
+    blocks: Mapping[str, BlockNote] = MappingProxyType({}),
 ) -> Iterator[Put]:
     """A function put(name, pieces) that writes the tensors announced in forms, each once.
 
-    forms: every tensor, scales too.  notes: of the packed ones.  The file appears when the block
-    ends, and does not when it raises.
+    forms: every tensor, scales too.  notes: of the packed ones.  blocks: of those in blocks.  The
+    file appears when the `with` block ends, and does not when it raises.
     """
     target = Path(path)
     suffix = _suffix(target)
+    if suffix == ".gguf":
+        with _write_gguf(target, gguf_forms(forms, notes, blocks), blocks, metadata or {}) as put:
+            yield put
+        return
     if suffix != ".safetensors":
         for name, form in forms.items():
-            if name in notes or (form.dtype in BITS and form.dtype not in NUMPY):
+            if name in notes or name in blocks or not is_known(form.dtype):
                 raise ValueError(f"tensor {short(name)}: {suffix} holds no packed tensor; unpack it")
     elif bad := [name for name, form in forms.items() if form.dtype not in BITS]:
         raise ValueError(f"tensor {short(bad[0])}: safetensors has no dtype for {forms[bad[0]].dtype}")
-    own = {key: text for key, text in (metadata or {}).items() if not key.startswith(KEY)}
-    with _WRITERS[suffix](target, forms, {**own, **to_metadata(notes, forms)}) as put:
+    own = {key: text for key, text in (metadata or {}).items() if not key.startswith((KEY, BLOCK_KEY))}
+    with _WRITERS[suffix](target, forms, {**own, **to_metadata(notes, forms), **block_metadata(blocks)}) as put:
         yield put
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
+def replacing(path: Path) -> Iterator[BinaryIO]:
     """A new file beside `path` that takes its place at the end, or vanishes."""
     target = Path(os.path.realpath(path))  # a link stays a link
     if target.exists() and not target.is_file():
@@ -283,16 +364,41 @@ def _little(piece: Array) -> memoryview:
 @contextmanager
 def _write_safetensors(path: Path, forms: Mapping[str, Form], metadata: Mapping[str, str]) -> Iterator[Put]:
     text, header = _safetensors.make_header(forms, metadata)
-    with _replacing(path) as file:
+    with replacing(path) as file:
         file.write(text)
 
+        yield lambda name, pieces: _fill(file, name, header.places[name], pieces)
+
+
+def _fill(file: BinaryIO, name: str, place: _safetensors.Place, pieces: Iterable[Array]) -> None:
+    """Write a tensor in its place."""
+    file.seek(place.begin)
+    for piece in pieces:
+        file.write(_little(piece))
+    if file.tell() != place.end:
+        raise RuntimeError(f"tensor {short(name)}: {file.tell() - place.begin} bytes, not those of {place}")
+
+
+@contextmanager
+def _write_gguf(
+    path: Path, forms: Mapping[str, Form], blocks: Mapping[str, BlockNote], metadata: Mapping[str, str]
+) -> Iterator[Put]:
+    text, header = _gguf.make_header(forms, pairs_of(metadata, forms))
+    owner = {part: name for name, note in blocks.items() for part in block_forms(name, note)}
+    waiting: dict[str, dict[str, Array]] = {}  # parts that came before the last of their tensor
+    with replacing(path) as file:
+        file.write(text)
+        file.truncate(header.size)  # with zeros to the end
+
         def put(name: str, pieces: Iterable[Array]) -> None:
-            place = header.places[name]
-            file.seek(place.begin)
-            for piece in pieces:
-                file.write(_little(piece))
-            if file.tell() != place.end:
-                raise RuntimeError(f"tensor {short(name)}: {file.tell() - place.begin} bytes, not those of {place}")
+            if name in owner:
+                tensor = owner[name]
+                parts = waiting.setdefault(tensor, {})
+                (parts[name],) = pieces
+                if len(parts) < len(block_forms(tensor, blocks[tensor])):
+                    return
+                name, pieces = tensor, [block_bytes(tensor, blocks[tensor], waiting.pop(tensor))]
+            _fill(file, name, header.places[name], pieces)
 
         yield put
 
@@ -304,7 +410,7 @@ def _npy_pieces(form: Form, pieces: Iterable[Array]) -> Iterator[memoryview]:
 
 @contextmanager
 def _write_npz(path: Path, forms: Mapping[str, Form], metadata: Mapping[str, str]) -> Iterator[Put]:
-    with _replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
         yield lambda name, pieces: _npy.write_member(archive, name, _npy_pieces(forms[name], pieces))
 
 
@@ -312,7 +418,7 @@ def _write_npz(path: Path, forms: Mapping[str, Form], metadata: Mapping[str, str
 def _write_npy(path: Path, forms: Mapping[str, Form], metadata: Mapping[str, str]) -> Iterator[Put]:
     if len(forms) != 1:
         raise ValueError(f"{path}: an .npy file holds one tensor, not {len(forms)}")
-    with _replacing(path) as file:
+    with replacing(path) as file:
         yield lambda name, pieces: file.writelines(_npy_pieces(forms[name], pieces))
 
 

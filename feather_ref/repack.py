@@ -10,21 +10,25 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, Literal, TypeVar, Unpack, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, Unpack, get_args
 
 import numpy as np
 
-from feather_ref._safetensors import BITS, Form, short
-from feather_ref._stored import NUMPY, Note, form_of, to_bytes
+from feather_ref._choices import AnyTensor, pieces
+from feather_ref._safetensors import Form, short
+from feather_ref._stored import Note, form_of, to_bytes
+from feather_ref._storedblocks import BlockNote, block_data, block_forms
 from feather_ref._sweep import Array
+from feather_ref.blocks import BLOCK_FORMATS, BlockFormat, get_block_format, quantize_blocks
 from feather_ref.codec import decode
-from feather_ref.files import PathLike, Put, Stored, Tensor, TensorFile, load, writer
+from feather_ref.files import PathLike, Put, Stored, Tensor, TensorFile, is_known, load, writer
 from feather_ref.formats import Format
 from feather_ref.policy import Policies
-from feather_ref.tensors import PackedTensor, Scale, ScaleRule, pack_tensor
+from feather_ref.tensors import PackedTensor, Scale, pack_tensor
 from feather_ref.words import check_lane
 
 Progress = Callable[[str, int, int], None]
@@ -34,7 +38,6 @@ T = TypeVar("T")
 
 FLOAT_NAMES: tuple[str, ...] = get_args(FloatName)
 
-_BLOCK = 1 << 16  # elements, about as many as the codec's chunks
 _FLOATS = ("F16", "BF16", "F32", "F64")
 _LABELS = {"float16": "F16", "float32": "F32", "float64": "F64"}
 
@@ -79,64 +82,94 @@ class Facts:
 def pack_file(
     source: PathLike,
     target: PathLike,
-    fmt: str | Format,
+    fmt: str | Format | BlockFormat,
     scale: Scale | None = None,
-    scale_rule: ScaleRule = "amax",
+    scale_rule: str | None = None,
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     progress: Progress | None = None,
     **policies: Unpack[Policies],
 ) -> list[Line]:
-    """Pack the float tensors of a file into a .safetensors file; the others are copied.
+    """Pack the float tensors of a file into a .safetensors or .gguf file; the others are copied.
 
-    include, exclude: patterns of names, as of a shell; without include, all.  progress: called as
-    progress(name, bytes done, bytes in all).  The rest: as for `pack_tensor`.
+    fmt: a format or a block format, or the name of one; of a name that both have, as mxint8, a scale
+    says that the format is meant.  scale, scale_rule, policies: as for `pack_tensor`; block formats
+    have a scale in any case, and take a rule and policies as `quantize_blocks` does.  include, exclude:
+    patterns of names, as of a shell; without include, all.  progress: called as progress(name, bytes
+    done, bytes in all).
 
-    Raises what `load`, `save` and `pack_tensor` raise; the target is then as it was.
+    Tensors of one axis are copied where blocks are tiles, which want two; and into .gguf, whose readers
+    want them as they are.  There those are copied, too, whose rows are no whole number of blocks.
+
+    Raises what `load`, `save`, `pack_tensor` and `quantize_blocks` raise; the target is then as it was.
     """
-    row = check_lane(fmt)
+    row = _row_of(fmt, scale)
     with load(source) as tensors:
-        _refuse_same(source, target)
-        chosen = _choose(tensors, include, exclude)
-        why = {name: _why_copied(tensors, name, chosen) for name in tensors}
-        forms, notes = _plan_pack(tensors, {name for name in why if not why[name]}, row, scale)
+        refuse_same(source, target)
+        chosen = choose(tensors, include, exclude)
+        gguf = os.fspath(target).lower().endswith(".gguf")
+        why = {
+            name: why_copied(tensors, name, chosen) or _unfit(tensors.stored[name].shape, row, gguf) for name in tensors
+        }
+        announced = Announced({}, {}, {})
+        for name in tensors:
+            if why[name]:
+                announce_copy(announced, tensors, name)
+            elif isinstance(row, BlockFormat):
+                announce_blocks(announced, tensors, name, BlockNote(row, tensors.stored[name].shape))
+            else:
+                announce_packed(announced, tensors, name, row, scale)
 
-        with writer(target, forms, notes, tensors.metadata) as put:
+        with writer(target, announced.forms, announced.notes, tensors.metadata, announced.blocks) as put:
 
             def work(name: str) -> Line:
                 if why[name]:
-                    return _copy(put, tensors, name, why[name])
-                x = _numbers(tensors[name])
+                    return copy(put, tensors, name, why[name])
+                x = numbers(tensors[name])
                 try:
-                    packed = pack_tensor(x, row, scale, scale_rule, "little", **policies)
+                    packed = _pack(x, row, scale, scale_rule, policies)
                 except (ValueError, TypeError) as error:
                     raise ValueError(f"tensor {short(name)}: {error}") from None
-                return _put_packed(put, tensors.stored[name], name, x, packed)
+                if isinstance(packed, PackedTensor):
+                    return put_packed(put, tensors.stored[name], name, x, packed)
+                return put_blocks(put, tensors.stored[name], name, x, packed, announced.blocks[name])
 
-            return _each(tensors, list(tensors), work, progress)
-
-
-def _plan_pack(
-    tensors: TensorFile, packed: Collection[str], row: Format, scale: Scale | None
-) -> tuple[dict[str, Form], dict[str, Note]]:
-    """What the target will hold."""
-    forms: dict[str, Form] = {}
-    notes: dict[str, Note] = {}
-    for name in tensors:
-        if name not in packed:
-            _plan_copy(tensors, name, forms, notes)
-            continue
-        shape = tensors.stored[name].shape
-        forms[name] = form_of(row, shape)
-        notes[name] = Note(row, shape, "little", f"{name}_scale" if scale else None)
-        if scale:
-            if f"{name}_scale" in tensors.stored:
-                raise ValueError(f"tensor {short(name)}: its scale would take the name of {short(name + '_scale')}")
-            forms[f"{name}_scale"] = Form("F32", () if scale == "tensor" else (*shape[:-1], 1))
-    return forms, notes
+            return each(tensors, list(tensors), work, progress)
 
 
-def _put_packed(put: Put, stored: Stored, name: str, x: Array, packed: PackedTensor) -> Line:
+def _row_of(fmt: Any, scale: Scale | None) -> Format | BlockFormat:
+    """The row that a name means; the names of block formats come first."""
+    row = fmt
+    if isinstance(fmt, str) and scale is None:
+        with suppress(ValueError):
+            row = get_block_format(fmt)
+    if not isinstance(row, BlockFormat):
+        return check_lane(fmt)
+    if scale is not None:
+        raise ValueError(f"scale={scale!r}: {row.name!r} has a scale for each block")
+    if BLOCK_FORMATS.get(row.name) != row:
+        raise ValueError(f"fmt: {row.name!r} is no named block format, and a file names it")
+    return row
+
+
+def _unfit(shape: tuple[int, ...], row: Format | BlockFormat, gguf: bool) -> str:
+    """Why a tensor stays as it is, "" for no reason."""
+    tile = row.tile if isinstance(row, BlockFormat) else (1, 1)
+    if len(shape) < 2 and (gguf or tile[0] > 1):
+        return "one axis"
+    return "rows are no whole blocks" if gguf and shape[-1] % tile[1] else ""
+
+
+def _pack(
+    x: Array, row: Format | BlockFormat, scale: Scale | None, scale_rule: Any, policies: Mapping[str, Any]
+) -> AnyTensor:
+    if isinstance(row, BlockFormat):
+        return quantize_blocks(x, row, -1, scale_rule, **policies)
+    return pack_tensor(x, row, scale, "amax" if scale_rule is None else scale_rule, "little", **policies)
+
+
+def put_packed(put: Put, stored: Stored, name: str, x: Array, packed: PackedTensor) -> Line:
+    """Write a packed tensor with its scale."""
     data = to_bytes(packed)
     put(name, [data])
     if packed.scale is not None:
@@ -144,15 +177,26 @@ def _put_packed(put: Put, stored: Stored, name: str, x: Array, packed: PackedTen
     size = data.nbytes + (0 if packed.scale is None else packed.scale.nbytes)
     after = form_of(packed.fmt, packed.shape).dtype
     return Line(
-        name, stored.shape, stored.dtype, after, stored.nbytes, size, _scale_name(packed.scale), _sqnr(x, packed)
+        name, stored.shape, stored.dtype, after, stored.nbytes, size, _scale_name(packed.scale), sqnr(x, packed)
     )
 
 
-def _why_copied(tensors: TensorFile, name: str, chosen: Collection[str]) -> str:
+def put_blocks(put: Put, stored: Stored, name: str, x: Array, packed: Any, note: BlockNote) -> Line:
+    """Write a tensor in blocks with its parts."""
+    data = block_data(name, packed, note)
+    for part, array in data.items():
+        put(part, [array])
+    size = sum(array.nbytes for array in data.values())
+    return Line(name, stored.shape, stored.dtype, note.fmt.name, stored.nbytes, size, "block", sqnr(x, packed))
+
+
+def why_copied(tensors: TensorFile, name: str, chosen: Collection[str]) -> str:
     """The reason to leave a tensor as it is, "" for none."""
     stored, note = tensors.stored[name], tensors.notes.get(name)
     if name not in chosen:
         return "not selected"
+    if name in tensors.blocks:
+        return "packed already"
     if note is not None and (note.row.bits < 16 or note.scale or stored.dtype not in _FLOATS):
         return "packed already"
     if stored.dtype not in _FLOATS and not stored.dtype.startswith(("float", "longdouble")):
@@ -160,11 +204,11 @@ def _why_copied(tensors: TensorFile, name: str, chosen: Collection[str]) -> str:
     return ""
 
 
-def _sqnr(x: Array, packed: PackedTensor) -> float | None:
+def sqnr(x: Array, packed: AnyTensor) -> float | None:
     """Signal to noise in bits; None where there is no finite signal."""
     signal = noise = 0.0
     with np.errstate(all="ignore"):
-        for before, after in zip(_blocks(x), _blocks(packed), strict=True):
+        for before, after in zip(pieces(x), pieces(packed), strict=True):
             wide = before.astype(np.float64)
             finite = np.isfinite(wide)
             error = np.where(finite, wide - after, 0.0)
@@ -198,39 +242,42 @@ def unpack_file(
     if dtype is not None and dtype not in FLOAT_NAMES:
         raise ValueError(f"dtype must be one of {', '.join(FLOAT_NAMES)}; got {dtype!r}")
     with load(source) as tensors:
-        _refuse_same(source, target)
-        chosen = _choose(tensors, include, exclude)
+        refuse_same(source, target)
+        chosen = choose(tensors, include, exclude)
         single = os.fspath(target).lower().endswith(".npy")
         names = [name for name in tensors if name in chosen or not single]
-        unpacked = {name: _float_name(tensors, name, dtype) for name in names if name in chosen & tensors.notes.keys()}
-        forms: dict[str, Form] = {}
-        notes: dict[str, Note] = {}
+        packed = chosen & (tensors.notes.keys() | tensors.blocks.keys())
+        unpacked = {name: _float_name(tensors, name, dtype) for name in names if name in packed}
+        announced = Announced({}, {}, {})
         for name in names:
             if name in unpacked:
-                forms[name] = Form(_LABELS[unpacked[name]], tensors.notes[name].shape)
+                announced.forms[name] = Form(_LABELS[unpacked[name]], _shape(tensors, name))
             else:
-                _plan_copy(tensors, name, forms, notes)
+                announce_copy(announced, tensors, name)
 
-        with writer(target, forms, notes, tensors.metadata) as put:
+        with writer(target, announced.forms, announced.notes, tensors.metadata, announced.blocks) as put:
 
             def work(name: str) -> Line:
                 if name not in unpacked:
-                    return _copy(put, tensors, name, "not packed" if name in chosen else "not selected")
+                    return copy(put, tensors, name, "not packed" if name in chosen else "not selected")
                 return _put_unpacked(put, tensors, name, np.dtype(unpacked[name]))
 
-            return _each(tensors, names, work, progress)
+            return each(tensors, names, work, progress)
 
 
 def _put_unpacked(put: Put, tensors: TensorFile, name: str, dtype: np.dtype[Any]) -> Line:
     packed = tensors[name]
     with np.errstate(over="ignore", under="ignore"):
-        put(name, (block.astype(dtype, copy=False) for block in _blocks(packed)))
+        put(name, (piece.astype(dtype, copy=False) for piece in pieces(packed)))
     fmt, before, scale = _describe(tensors, name)
-    after = math.prod(packed.shape) * dtype.itemsize
-    return Line(name, packed.shape, fmt, _LABELS[dtype.name], before, after, scale)
+    shape = _shape(tensors, name)
+    after = math.prod(shape) * dtype.itemsize
+    return Line(name, shape, fmt, _LABELS[dtype.name], before, after, scale)
 
 
 def _float_name(tensors: TensorFile, name: str, dtype: FloatName | None) -> str:
+    if name in tensors.blocks:
+        return dtype or "float32"
     note = tensors.notes[name]
     if note.scale is None and note.row.bits <= 8 and f"{name}_scale" in tensors:
         raise ValueError(
@@ -255,18 +302,18 @@ def inspect_file(path: PathLike, progress: Progress | None = None) -> list[Facts
         def work(name: str) -> Facts:
             fmt, size, scale = _describe(tensors, name)
             stored, note = tensors.stored[name], tensors.notes.get(name)
-            shape = stored.shape if note is None else note.shape
-            unreadable = note is None and stored.dtype in BITS and stored.dtype not in NUMPY
+            known = note is not None or name in tensors.blocks
+            unreadable = not known and not is_known(stored.dtype)
             numbers = (None, 0, 0) if unreadable else _measure(tensors[name])
-            return Facts(name, shape, stored.dtype, size, fmt, scale, *numbers)
+            return Facts(name, _shape(tensors, name), stored.dtype, size, fmt, scale, *numbers)
 
-        return _each(tensors, list(tensors), work, progress)
+        return each(tensors, list(tensors), work, progress)
 
 
 def _measure(tensor: Tensor) -> tuple[float | None, int, int]:
     """Greatest finite magnitude, and how many are NaN and Inf."""
     amax, nan, inf = None, 0, 0
-    for block in _blocks(tensor):
+    for block in pieces(tensor):
         sizes = np.abs(block) if block.dtype.kind in "fc" else block.astype(np.float64)
         finite = np.isfinite(sizes)
         nan += int(np.count_nonzero(np.isnan(sizes)))
@@ -279,12 +326,13 @@ def _measure(tensor: Tensor) -> tuple[float | None, int, int]:
 # --- what they share --------------------------------------------------------------------------
 
 
-def _refuse_same(source: PathLike, target: PathLike) -> None:
+def refuse_same(source: PathLike, target: PathLike) -> None:
+    """Refuse to write over the input."""
     if os.path.exists(target) and os.path.samefile(source, target):
         raise ValueError(f"{os.fspath(target)}: is the input itself; write to another name")
 
 
-def _choose(tensors: TensorFile, include: Sequence[str], exclude: Sequence[str]) -> set[str]:
+def choose(tensors: TensorFile, include: Sequence[str], exclude: Sequence[str]) -> set[str]:
     """The names that the patterns select; a pattern without a match is a typing error."""
     for pattern in (*include, *exclude):
         if not any(fnmatchcase(name, pattern) for name in tensors):
@@ -297,7 +345,7 @@ def _choose(tensors: TensorFile, include: Sequence[str], exclude: Sequence[str])
     }
 
 
-def _each(tensors: TensorFile, names: Sequence[str], work: Callable[[str], T], progress: Progress | None) -> list[T]:
+def each(tensors: TensorFile, names: Sequence[str], work: Callable[[str], T], progress: Progress | None) -> list[T]:
     """work(name) of every tensor, in the order of the file."""
     total = sum(tensors.stored[name].nbytes for name in names)
     done, results = 0, []
@@ -309,22 +357,49 @@ def _each(tensors: TensorFile, names: Sequence[str], work: Callable[[str], T], p
     return results
 
 
-def _plan_copy(tensors: TensorFile, name: str, forms: dict[str, Form], notes: dict[str, Note]) -> None:
-    """Announce a tensor as it is, with its scale."""
-    note = tensors.notes.get(name)
-    for part in (name, note.scale if note else None):
-        if part is not None:
-            forms[part] = Form(tensors.stored[part].dtype, tensors.stored[part].shape)
-    if note:
-        notes[name] = note
+class Announced(NamedTuple):
+    """What a target will hold."""
+
+    forms: dict[str, Form]
+    notes: dict[str, Note]
+    blocks: dict[str, BlockNote]
 
 
-def _copy(put: Put, tensors: TensorFile, name: str, why: str) -> Line:
-    """Write a tensor as it is, with its scale."""
-    stored, note = tensors.stored[name], tensors.notes.get(name)
-    put(name, [stored.read()])
-    if note and note.scale is not None:
-        put(note.scale, [tensors.stored[note.scale].read()])
+def announce_packed(to: Announced, tensors: TensorFile, name: str, row: Format, scale: Scale | None) -> None:
+    """Announce a tensor packed, with its scale."""
+    shape = tensors.stored[name].shape
+    to.forms[name] = form_of(row, shape)
+    to.notes[name] = Note(row, shape, "little", f"{name}_scale" if scale else None)
+    if scale:
+        if f"{name}_scale" in tensors.stored:
+            raise ValueError(f"tensor {short(name)}: its scale would take the name of {short(name + '_scale')}")
+        to.forms[f"{name}_scale"] = Form("F32", () if scale == "tensor" else (*shape[:-1], 1))
+
+
+def announce_blocks(to: Announced, tensors: TensorFile, name: str, note: BlockNote) -> None:
+    """Announce a tensor in blocks, with its parts."""
+    parts = block_forms(name, note)
+    if taken := (parts.keys() - {name}) & tensors.stored.keys():
+        raise ValueError(f"tensor {short(name)}: a part of it would take the name of {short(min(taken))}")
+    to.forms.update(parts)
+    to.blocks[name] = note
+
+
+def announce_copy(to: Announced, tensors: TensorFile, name: str) -> None:
+    """Announce a tensor as it is, with its scales."""
+    for part in tensors.parts(name):
+        to.forms[part] = Form(tensors.stored[part].dtype, tensors.stored[part].shape)
+    if name in tensors.notes:
+        to.notes[name] = tensors.notes[name]
+    if name in tensors.blocks:
+        to.blocks[name] = tensors.blocks[name]
+
+
+def copy(put: Put, tensors: TensorFile, name: str, why: str) -> Line:
+    """Write a tensor as it is, with its scales."""
+    stored = tensors.stored[name]
+    for part in tensors.parts(name):
+        put(part, [tensors.stored[part].read()])
     _, size, scale = _describe(tensors, name)
     return Line(name, stored.shape, stored.dtype, stored.dtype, size, size, scale, None, f"copied: {why}")
 
@@ -332,6 +407,9 @@ def _copy(put: Put, tensors: TensorFile, name: str, why: str) -> Line:
 def _describe(tensors: TensorFile, name: str) -> tuple[str, int, str]:
     """Format ("" where nothing is packed), bytes with the scale, kind of scale."""
     stored, note = tensors.stored[name], tensors.notes.get(name)
+    if name in tensors.blocks:
+        size = sum(tensors.stored[part].nbytes for part in tensors.parts(name))
+        return tensors.blocks[name].fmt.name, size, "block"
     if note is None:
         return "", stored.nbytes, ""
     if note.scale is None:
@@ -344,19 +422,12 @@ def _scale_name(scale: Array | None) -> str:
     return "none" if scale is None else "tensor" if scale.shape == () else "row"
 
 
-def _numbers(tensor: Tensor) -> Array:
-    return tensor.dequantize() if isinstance(tensor, PackedTensor) else tensor
+def _shape(tensors: TensorFile, name: str) -> tuple[int, ...]:
+    """The shape of the numbers."""
+    meant = tensors.notes.get(name) or tensors.blocks.get(name)
+    return meant.shape if meant else tensors.stored[name].shape
 
 
-def _blocks(tensor: Tensor) -> Iterator[Array]:
-    """The numbers of a tensor in C order, some rows at a time."""
-    *lead, n = tensor.shape or (1,)
-    rows, step = math.prod(lead), max(1, _BLOCK // max(n, 1))
-    for start in range(0, rows if n else 0, step):
-        part = slice(start, start + step)
-        if not isinstance(tensor, PackedTensor):
-            yield tensor.reshape(rows, n)[part]
-            continue
-        words = tensor.words.reshape(rows, tensor.words.shape[-1])[part]
-        scale = tensor.scale if tensor.scale is None or tensor.scale.ndim == 0 else tensor.scale.reshape(-1, 1)[part]
-        yield PackedTensor(words, scale, (len(words), n), tensor.fmt, tensor.order).dequantize()
+def numbers(tensor: Tensor) -> Array:
+    """The numbers of a tensor."""
+    return tensor if isinstance(tensor, np.ndarray) else tensor.dequantize()

@@ -50,7 +50,7 @@ def test_name_is_pure(wheel: Path) -> None:
 
 def test_top_level_is_ours_alone(names: list[str]) -> None:
     tops = {name.split("/")[0] for name in names}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"feather_ref"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"feather_ref", "feather_kernels"}
 
 
 def test_types_and_licences_are_inside(names: list[str]) -> None:
