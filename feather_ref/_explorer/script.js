@@ -4,7 +4,7 @@ const TABLES = JSON.parse(document.getElementById("tables").textContent);
 const BY_NAME = new Map(TABLES.formats.map((row) => [row.name, row]));
 const $ = (id) => document.getElementById(id);
 const hex = (code, bits) => code.toString(16).toUpperCase().padStart(Math.ceil(bits / 4), "0");
-const state = { f: "e4m3", c: 0x7e, x: "0.3", o: "", n: "", s: "keep", g: "", w: [0x30, 0x40, 0x34, 0x44] };
+const state = { f: "e4m3", c: 0x2a, x: "0.3", o: "", n: "", s: "keep", g: "", w: [0x30, 0x40, 0x34, 0x44] };
 
 // --- the search -----------------------------------------------------------------------------
 
@@ -79,6 +79,7 @@ function encode(row, bits, rounding, choices) {
     return { code: nonzero ? row.made : near.lower, why: nonzero ? "negative: NaN" : "negative, but rounds to zero" };
   }
   if (up && near.upper === null) {
+    if (rounding === "to_odd") why = "inexact, and what follows has no code";
     return { code: row.beyond[choices.overflow][rounding][+down], why: note + why + ", overflow: " + choices.overflow };
   }
   let code = up ? near.upper : near.lower;
@@ -199,14 +200,14 @@ function drawLine(row, x, bits) {
     $("line").innerHTML = "<p class=quiet>It lies outside the numbers of the format.</p>";
     return;
   }
-  const at = (v) => 80 + (560 * (Math.abs(v) - near.below)) / (near.above - near.below), middle = (near.below + near.above) / 2;
-  const tick = (v, code, anchor) => `<line class=axis x1=${at(v)} x2=${at(v)} y1=40 y2=60></line>`
-    + `<text x=${at(v)} y=80 text-anchor=middle>${show(sign * v)}</text>`
-    + `<text x=${at(v)} y=98 text-anchor=middle>${code === null ? "no code" : hex(code, row.bits)}</text>`;
-  $("line").innerHTML = `<svg viewBox="0 0 720 106" role=img aria-label="${showFloat32(x)} between ${show(sign * near.below)} and ${show(sign * near.above)}, midpoint ${show(sign * middle)}">`
-    + `<line class=axis x1=60 x2=660 y1=50 y2=50></line>${tick(near.below, near.lower)}${tick(near.above, near.upper)}`
-    + `<line class=mid x1=360 x2=360 y1=34 y2=66></line><text x=360 y=80 text-anchor=middle>midpoint ${show(sign * middle)}</text>`
-    + `<path class=here d="M${at(x)} 46 l-7 -14 h14 z"></path><text x=${Math.min(Math.max(at(x), 60), 660)} y=24 text-anchor=middle>${showFloat32(x)}</text></svg>`;
+  const at = (v) => 70 + (340 * (Math.abs(v) - near.below)) / (near.above - near.below), middle = (near.below + near.above) / 2;
+  const label = (x, y, text) => `<text x=${Math.min(Math.max(x, 70), 410)} y=${y} text-anchor=middle>${text}</text>`;
+  const tick = (v, code) => `<line class=axis x1=${at(v)} x2=${at(v)} y1=40 y2=60></line>${label(at(v), 80, show(sign * v))}`
+    + label(at(v), 98, code === null ? "no code" : hex(code, row.bits));
+  $("line").innerHTML = `<svg viewBox="0 0 480 138" role=img aria-label="${showFloat32(x)} between ${show(sign * near.below)} and ${show(sign * near.above)}, midpoint ${show(sign * middle)}">`
+    + `<line class=axis x1=50 x2=430 y1=50 y2=50></line>${tick(near.below, near.lower)}${tick(near.above, near.upper)}`
+    + `<line class=mid x1=240 x2=240 y1=34 y2=108></line>${label(240, 126, "midpoint " + show(sign * middle))}`
+    + `<path class=here d="M${at(x)} 46 l-7 -14 h14 z"></path>${label(at(x), 24, showFloat32(x))}</svg>`;
 }
 
 function drawWords(row) {
@@ -253,8 +254,10 @@ function drawChoices(row, choices) {
   fill($("subnormals"), TABLES.subnormals, choices.subnormals);
   $("negative-label").hidden = row.signed;
   $("about").textContent = row.about + (row.kind === "float" ? `: ${row.bits} bits, bias ${row.bias}` : `: ${row.bits} bits`);
-  if (row.kind === "float" && row.signed) { $("e").value = Math.min(row.exponent, 7); $("m").value = Math.min(row.mantissa, 6); }
-  $("e-text").textContent = $("e").value; $("m-text").textContent = $("m").value;
+  const split = row.kind === "float" && row.signed; // what the sliders can say
+  if (split) { $("e").value = row.exponent; $("m").value = row.mantissa; }
+  if (split) $("special").value = row.values.includes("inf") ? "Inf and NaN" : row.made === null ? "finite" : "NaN";
+  $("e-text").textContent = split ? row.exponent : "–"; $("m-text").textContent = split ? row.mantissa : "–";
 }
 
 function slide(moved) {
@@ -262,7 +265,16 @@ function slide(moved) {
   if (1 + e + m > 8) { if (moved === "e") m = 7 - e; else e = 7 - m; }
   if (e + m < 2) { if (moved === "m") e = 2; else m = 1; }
   const special = $("special").value === "Inf and NaN" && (e < 2 || m < 1) ? "NaN" : $("special").value;
-  state.f = `e${e}m${m}, ${special}`; state.o = ""; state.n = "";
+  change(`e${e}m${m}, ${special}`);
+}
+
+/** Another format: the numbers stay, as near as it has them. */
+function change(name) {
+  const old = BY_NAME.get(state.f), row = BY_NAME.get(name);
+  state.f = name; state.o = ""; state.n = ""; state.g = "";
+  const choices = choicesOf(row);
+  const again = (code) => encode(row, bitsOf(Number(String(old.values[code]).replace("inf", "Infinity"))), "nearest_even", choices).code ?? 0;
+  state.c = again(state.c); state.w = state.w.map(again);
   update();
 }
 
@@ -314,7 +326,7 @@ function listen() {
     box.append(...TABLES.formats.filter((row) => row.group === group).map((row) => new Option(row.name)));
     $("format").append(box);
   }
-  $("format").onchange = () => { state.f = $("format").value; state.o = ""; state.n = ""; state.g = ""; update(); };
+  $("format").onchange = () => change($("format").value);
   $("e").oninput = () => slide("e"); $("m").oninput = () => slide("m"); $("special").onchange = () => slide("e");
   for (const [id, key] of [["overflow", "o"], ["nan", "n"], ["subnormals", "s"], ["negative", "g"]]) {
     $(id).onchange = () => { state[key] = $(id).value; update(); };

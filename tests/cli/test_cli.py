@@ -93,6 +93,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     files.save("model.safetensors", {"layer.weight": x, "layer.bias": x[0], "ids": np.arange(3)})
     files.save("weights.npz", {"layer.weight": x, "layer.bias": x[0]})
     files.save("small.safetensors", {"layer.weight": fr.pack_tensor(x, "e4m3", "row")})
+    files.save("model-f16.gguf", {"layer.weight": np.resize(x, (4, 32)).astype(np.float16)})
     codes = fr.encode(x, "e4m3")
     files.save("input.npy", {"x": x})
     files.save("mine.npy", {"x": codes})

@@ -96,7 +96,9 @@ def test_claim_holds(name: str, claim: dict[str, str]) -> None:
 def test_every_library_that_has_the_format_is_asked() -> None:
     """A witness left out would look like one that agrees."""
     known = {"ml_dtypes": ML_DTYPES, "gfloat": GFLOAT}
-    for name, row in VECTORS.items():
+    witnessed = {name: row for name, row in VECTORS.items() if row["witnesses"]}
+    assert len(witnessed) == 12 + 4  # decode tables; e4m3 and e5m2, saturating and not
+    for name, row in witnessed.items():
         fmt = row["in"] if row["op"] == "decode" else row["out"]
         asked = {claim["name"].split()[0] for claim in row["witnesses"]}
         has = {library for library, formats in known.items() if fmt in formats}

@@ -162,10 +162,11 @@ def test_named_formats_are_all_there() -> None:
 
 
 def test_a_click_on_a_bit(page: Any) -> None:
-    assert text(page, "value") == "448"
+    assert text(page, "value") == "0.3125"
     page.find_element("css selector", "[data-bit='0']").click()
+    assert (text(page, "value"), text(page, "class")) == ("0.34375", "+normal")
+    page.execute_script("const box = document.getElementById('code'); box.value = '7F'; box.oninput()")
     assert (text(page, "value"), text(page, "class")) == ("NaN", "nan")
-    assert page.find_element("id", "code").get_attribute("value") == "7F"
 
 
 def test_a_number(page: Any) -> None:
@@ -199,7 +200,7 @@ WRONG = [("x", "abc"), ("x", "0x12"), ("code", "100"), ("code", "zz"), ("lanes",
 def test_what_cannot_be_read_is_said_and_changes_nothing(page: Any, box: str, typed: str) -> None:
     page.execute_script(f"const box = document.getElementById('{box}'); box.value = '{typed}'; box.oninput()")
     assert text(page, f"{box}-error") != ""
-    assert page.current_url.split("#")[1] == "f=e4m3&c=7E&x=0.3&w=30-40-34-44"
+    assert page.current_url.split("#")[1] == "f=e4m3&c=2A&x=0.3&w=30-40-34-44"
 
 
 def test_the_article_s_word(page: Any) -> None:
@@ -210,10 +211,20 @@ def test_the_article_s_word(page: Any) -> None:
     assert "F7654321" in text(page, "words") and "1234567F" in text(page, "words")
 
 
+def test_another_format_keeps_the_numbers(page: Any) -> None:
+    page.execute_script("const f = document.getElementById('format'); f.value = 'e2m1'; f.onchange()")
+    assert page.find_element("id", "lanes").get_attribute("value") == "1 4 2 5 0 0 0 0"  # 0.5, 2, 0.75 to 1, 3
+    assert text(page, "value") == "0.5" and page.find_element("id", "special").get_attribute("value") == "finite"
+    page.execute_script("const f = document.getElementById('format'); f.value = 'nf4'; f.onchange()")
+    assert text(page, "e-text") == "\u2013"
+
+
 def test_sliders_and_special_codes(page: Any) -> None:
     page.find_element("id", "e").send_keys("\ue014")  # one step to the right
     assert page.execute_script("return document.getElementById('m').value") == "2"
     assert page.find_element("css selector", "#about").text.endswith("8 bits, bias 15")
+    assert page.find_element("id", "special").get_attribute("value") == "NaN"
+    assert page.find_element("id", "lanes").get_attribute("value") == "38 40 3A 42"  # the numbers stay
     roles = [bit.get_attribute("class").split()[1] for bit in page.find_elements("css selector", ".bit")]
     assert roles == ["sign"] + ["exponent"] * 5 + ["mantissa"] * 2
 
@@ -229,7 +240,7 @@ def test_the_address_carries_everything(page: Any) -> None:
     assert page.current_url.endswith(address)
     page.get("about:blank")
     page.get(page.base + "#f=nothing&c=zz&x=<b>&w=-1-fff")
-    assert text(page, "value") == "448"
+    assert text(page, "value") == "0.3125"
 
 
 def test_the_keyboard_alone(page: Any) -> None:
@@ -245,12 +256,12 @@ def test_the_keyboard_alone(page: Any) -> None:
         order.append(name)
     assert order == ["format", "e", "m", "special"]
     press(" ")
-    assert text(page, "value") == "-448"
+    assert text(page, "value") == "-0.3125"
     assert press("\ue014") == "6"  # the arrow goes to the next bit
     press(" ")
-    assert text(page, "value") == "-1.75"
+    assert text(page, "value") == "-80"
     order = [press("\ue004") for _ in range(22)]
-    wanted = ["5", "0", "code", "down", "up", "x", "overflow", "nan", "subnormals", "line", "lanes"]
+    wanted = ["5", "0", "code", "down", "up", "x", "overflow", "nan", "subnormals", "lanes"]
     assert [name for name in order if name in wanted] == wanted
 
 

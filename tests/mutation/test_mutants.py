@@ -90,7 +90,8 @@ def test_five_mutants_are_seen_by_the_vectors_and_nothing_else_is(tmp_path: Path
     found = [judge.verdict(mutant, listed=False) for mutant in (*five, nothing)]
     assert [verdict.by for verdict in found] == [VECTORS] * 5 + [ALIVE]
     assert all(mutants.QUICK in verdict.seen for verdict in found[:5])
-    slow = Mutant("rounding.py", "rounding.py", "", "while True: pass\n", 1, 0, 0)
+    start = (PACKAGE / "rounding.py").read_bytes().index(b"Rounding = ")
+    slow = Mutant("rounding.py", "rounding.py", "", "while True: pass\n", 1, start, start)
     judge.limits[VECTORS] = 0.5
     assert judge.verdict(slow, listed=False) == Verdict(slow, VECTORS, "too slow")
     assert digest() == before
