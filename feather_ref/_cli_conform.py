@@ -66,11 +66,10 @@ def gen(vector_id: str, as_hex: bool, exhaustive: bool, seed: int | None, output
       $ feather-ref gen convert.f32.e4m3.rne.sat.run --hex -o in.hex
       $ feather-ref gen convert.f32.e4m3.rne.sat.run | ./dut | feather-ref check convert.f32.e4m3.rne.sat.run
     """
-    from feather_ref.conformance.judge import suite  # noqa: PLC0415
     from feather_ref.conformance.pipe import write_inputs  # noqa: PLC0415 - NumPy work, for these commands alone
     from feather_ref.conformance.progress import bar  # noqa: PLC0415
 
-    s = suite(vector_id, exhaustive, seed)
+    s = _suite(vector_id, exhaustive, seed)
     if output is None:
         if sys.stdout is None:
             raise click.UsageError("stdout is closed; say -o FILE")
@@ -104,6 +103,9 @@ def check(
     storage type of the code, little-endian, or with --hex one a line. In hex, x and z are the
     verdict unknown. A program or C function that dies is run again to find the input that kills it.
 
+    Protocol of --run: inputs, little-endian records of the source's width, on stdin; results, of
+    the code's storage width, on stdout.
+
     Exit code 0: all pass; 1: wrong results, a crash or a timeout; 2: usage, too few or too many
     results, corrupt vectors; 3: nothing ran.
 
@@ -114,14 +116,13 @@ def check(
       $ feather-ref check convert.f32.e4m3.rne.sat.run --run "./dut --fast"
       $ feather-ref check convert.f32.e4m3.rne.sat.run --library ./libdut.so:encode
     """
-    from feather_ref.conformance.judge import suite  # noqa: PLC0415 - NumPy work, for these commands alone
-    from feather_ref.conformance.pipe import judge_stream  # noqa: PLC0415
+    from feather_ref.conformance.pipe import judge_stream  # noqa: PLC0415 - NumPy work, for these commands alone
     from feather_ref.conformance.process import judge_program  # noqa: PLC0415
     from feather_ref.conformance.progress import bar  # noqa: PLC0415
 
     if sum(given is not None for given in (file, command, library_name)) > 1:
         raise click.UsageError("give one of FILE, --run and --library")
-    s = suite(vector_id, exhaustive, seed)
+    s = _suite(vector_id, exhaustive, seed)
     with bar(vector_id) as step:
         if command is not None or library_name is not None:
             report = judge_program(s, _program(s, command, library_name, as_hex, timeout), step)
@@ -134,6 +135,36 @@ def check(
             report = judge_stream(s, sys.stdin.buffer, as_hex, timeout, step)
     click.echo(json.dumps(report.row(), indent=2) if as_json else str(report))
     sys.exit(exit_code([report]))
+
+
+def _suite(vector_id: str, exhaustive: bool, seed: int | None) -> Any:
+    """The suite of an id; where a format is given in place of one, the error names its ids."""
+    from feather_ref.conformance.judge import suite  # noqa: PLC0415 - NumPy work, for these commands alone
+
+    try:
+        return suite(vector_id, exhaustive, seed)
+    except ValueError as error:
+        glob = _ids_of_a_format(vector_id) if vector_id.count(".") < 5 else None  # of six parts
+        if glob is None:
+            raise
+        raise ValueError(f"{error}; try: feather-ref suites '{glob}'") from error
+
+
+def _ids_of_a_format(text: str) -> str | None:
+    """A pattern of the ids of the last format that a text names; None where it names none that has ids."""
+    from feather_ref import golden  # noqa: PLC0415 - NumPy work, for these commands alone
+    from feather_ref.conformance.checking import id_of  # noqa: PLC0415
+    from feather_ref.conformance.judge import all_ids  # noqa: PLC0415
+    from feather_ref.formats import get_format  # noqa: PLC0415
+
+    known = all_ids()
+    for word in (text, *reversed(text.split("."))):
+        with contextlib.suppress(ValueError):
+            name = get_format(golden.TOKENS.get(word, word)).name
+            start = id_of(golden.Question("convert", "fp32", name, {}, None, None, "run")).split(".exact.")[0]
+            if any(each.startswith(f"{start}.") for each in known):
+                return f"{start}.*"
+    return None
 
 
 def _program(s: Any, command: str | None, library_name: str | None, as_hex: bool, timeout: float) -> Any:

@@ -397,8 +397,9 @@ def _c_number(x: float, single: bool) -> str:
 @cli.command()
 @click.argument("words", metavar="[FILTER]...", nargs=-1)
 @click.option("--bits", type=int, help="Only formats of so many bits.")
+@click.option("--blocks", is_flag=True, help="The formats whose numbers share a scale, which `pack` takes too.")
 @JSON
-def formats(words: tuple[str, ...], bits: int | None, as_json: bool) -> None:
+def formats(words: tuple[str, ...], bits: int | None, blocks: bool, as_json: bool) -> None:
     """List the formats that have a name.
 
     FILTER: parts of names, aliases or sources; all must occur. Besides these there are the
@@ -411,7 +412,13 @@ def formats(words: tuple[str, ...], bits: int | None, as_json: bool) -> None:
       $ feather-ref formats ocp --bits 8
       $ feather-ref formats float8_e4m3fn --json
       $ feather-ref formats binary8p3se
+      $ feather-ref formats --blocks
     """
+    if blocks:
+        some = [row for row in BLOCK_FORMATS.values() if bits in (None, row.element.bits) and _mentions(row, words)]
+        columns = ("name", "element", "block", "scale", "rule", "bits each", "also called", "source")
+        _show(columns, [_block_cells(row) for row in some], as_json)
+        return
     found = [row for row in FORMATS.values() if bits in (None, row.bits) and _mentions(row, words)]
     if not found and len(words) == 1 and bits is None:
         found = [parse_row(words[0])]
@@ -419,7 +426,14 @@ def formats(words: tuple[str, ...], bits: int | None, as_json: bool) -> None:
     _show(head, [_format_cells(row) for row in found], as_json)
 
 
-def _mentions(row: Format, words: Sequence[str]) -> bool:
+def _block_cells(row: BlockFormat) -> tuple[str, ...]:
+    scale = f"{row.scale}{', and float32 for all' if row.tensor_scale != 'none' else ''}"
+    block = " x ".join(map(str, row.block))
+    names = ", ".join(row.aliases)
+    return (row.name, str(row.element), block, scale, row.scale_rule, f"{row.bits_per_value:g}", names, str(row.source))
+
+
+def _mentions(row: Format | BlockFormat, words: Sequence[str]) -> bool:
     text = " ".join((row.name, *row.aliases, str(row.source))).lower()
     return all(word.lower() in text for word in words)
 

@@ -3,6 +3,8 @@
     docs/*.md                       written by hand; a comment stands for what is made or read elsewhere:
         <!-- README.md: Title -->   the section of that file with this title; without one, what comes before the first
         <!-- made: name -->         a table, see MADE
+        > In a clone: ...           a line for who reads the file itself; the site leaves it out
+        ](../path)                  a link to a file of the repository, which the site has at `path`
     PAGES                           files of the repository, at their own paths, so that their links hold
     tutorials/<name>.md             a notebook, with outputs where `make notebooks` has run it
     formats/*.md                    the catalogue, see docs_formats
@@ -48,6 +50,8 @@ MADE = {
 INCLUDE = re.compile(r"^<!-- (\S+):(?: (.+))? -->$", re.MULTILINE)
 LINK = re.compile(r"(\]\()(?!\w+:|#|/)([^)\s#]+)")
 CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
+CLONE = re.compile(r"^> In a clone: .*\n\n", re.MULTILINE)
+UP = re.compile(r"(\]\()\.\./")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -90,7 +94,16 @@ def on_page_markdown(text: str, page: Any, **_: Any) -> str:
     """Put in what the comments of a page by hand stand for."""
     if page.file.generated_by:
         return text
-    return INCLUDE.sub(lambda match: included(match[1], match[2] or ""), text)
+    return INCLUDE.sub(lambda match: included(match[1], match[2] or ""), as_served(text))
+
+
+def as_served(text: str) -> str:
+    """A page of docs/ without what is for the reader of a clone alone, and its links as the site has them.
+
+    >>> as_served("# A\\n\\n> In a clone: see B.\\n\\n[C](../examples/c/README.md)")
+    '# A\\n\\n[C](examples/c/README.md)'
+    """
+    return UP.sub(r"\1", CLONE.sub("", text))
 
 
 # --- what is in the repository ----------------------------------------------------------------

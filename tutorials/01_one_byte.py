@@ -51,9 +51,9 @@ assert value == 3.25 == fr.decode(np.uint8(0x45), "e4m3")
 # %% [markdown]
 # ## The next number
 #
-# Add 1 to the byte and you get the next number. Within one power of two all steps are equal; at the next power
-# they double. So small numbers stand close together, and big ones far apart. In the picture each power of two, a
-# long tick, has the same room:
+# Add 1 to the byte of a positive number, below the top, and you get the next number. Within one power of two all
+# steps are equal; at the next power they double. So small numbers stand close together, and big ones far apart. In
+# the picture each power of two, a long tick, has the same room:
 
 # %%
 codes = np.arange(0x40, 0x4A, dtype=np.uint8)

@@ -4,7 +4,7 @@
 # After this you can
 #
 # - find the byte for any number, ties included,
-# - name the two bits that decide,
+# - name the bits that decide,
 # - see why rounding twice goes wrong.
 #
 # About 25 minutes. You need [01](01_one_byte.ipynb). No GPU.
@@ -49,10 +49,11 @@ assert codes.tolist() == [0x38, 0x3A, 0x3A, 0x3C]
 # numbers would slowly drift upwards.
 
 # %% [markdown]
-# ## The two bits that decide
+# ## Guard and sticky
 #
 # A float32 has 23 mantissa bits; e4m3 keeps 3. The first bit that falls away is the **guard** bit: it is worth half
 # a step. All the bits after it count only as one question: is any of them 1? The answer is the **sticky** bit.
+# These two decide, and for a tie the last kept bit.
 
 # %%
 bits = int(np.float32(1.1).view(np.uint32))
@@ -136,8 +137,8 @@ assert (wrong, right) == (0x3E, 0x3F)
 # ## Your turn
 #
 # **bf16** is the upper half of a float32: 7 mantissa bits, the same bias. `float32_bits` gives you the 32 bits.
-# Round to nearest even and return 16. The carry may turn the greatest numbers into infinity, and that is right. For
-# NaN return `0x7FC0`.
+# Round to nearest even and return the upper 16 as an int. The carry may turn the greatest numbers into infinity, and
+# that is right. For NaN return `0x7FC0`.
 
 # %%
 import struct

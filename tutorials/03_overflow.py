@@ -85,7 +85,7 @@ assert np.all(fr.quantize(x, "e4m3", profile="torch>=2.12") == 448)
 # ## One byte, three meanings
 #
 # The byte `80` is -0 in e4m3. The format **e4m3fnuz** of some accelerators has no -0: there `80` is the only NaN,
-# and its bias is 8. So the same byte means NaN, or nothing at all. Bytes never say which format they are in.
+# and its bias is 8. In **int8** it is -128. Bytes never say which format they are in.
 
 # %%
 byte = np.uint8(0x80)

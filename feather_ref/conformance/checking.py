@@ -73,16 +73,9 @@ class Result:
         if found.status != "fail":
             return [found.title().replace(found.id, self.name, 1)]
         lines = [f"{self.name}: {found.failed} of {found.judged} inputs wrong"]
-        lines += ["  " + line[line.index(" in=") + 1 :] for line in _one_of_each(found.lines)[:EXAMPLES]]
+        lines += ["  " + line[line.index(" in=") + 1 :] for line in found.lines[:EXAMPLES]]
         lines += replace(found, lines=()).text()[1:][: LINES - len(lines)]
         return lines
-
-
-def _one_of_each(lines: tuple[str, ...]) -> list[str]:
-    """The first failure of each class, then the others."""
-    firsts = {line.rpartition("[")[2].split(",")[0].rstrip("]"): line for line in reversed(lines)}
-    chosen = [line for line in lines if line in firsts.values()]
-    return chosen + [line for line in lines if line not in chosen]
 
 
 def check(
@@ -122,6 +115,8 @@ def check(
     run = scalar_function(fn, s) if scalar else array_function(fn, s)
     with _bar(progress, s.id) as step:
         report = run_function(s, run, step)
+    if report.status == "error" and not scalar and _takes_one_number(run, s):
+        report = replace(report, message=f"{report.message}; is it a function of one number? then scalar=True")
     said = ", ".join(f"{key}={value!r}" for key, value in s.question.policies.items())
     return Result(f"{row.name} {op}{f' ({said})' if said else ''}", report)
 
@@ -249,9 +244,22 @@ def _scalar_code(value: Any, s: Suite) -> int:
         return int(single.view(np.uint32)) if exact else (1 << 64) - 1
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"returned {value!r}, a {type(value).__name__}; a code is an int")
-    if not 0 <= value < 1 << 64:
-        raise ValueError(f"returned {value}; a code is 0 to {s.target.code_mask:#x}")
-    return int(value)
+    within = -(1 << 63) <= value < 1 << 64
+    return int(value) % (1 << 64) if within else (1 << 64) - 1  # a negative one, as in an array of int64, is no code
+
+
+def _takes_one_number(fn: Function, s: Suite) -> bool:
+    """Whether a function answers for one ordinary number, and not for an array of two."""
+    some = tuple(column[:2] for column in next(s.inputs()).inputs)
+    try:
+        _scalar_code(fn(*(column[0].item() for column in some)), s)
+    except FAULTS:
+        return False
+    try:
+        call(fn, some, s)
+    except FaultError:
+        return True
+    return False
 
 
 def run_function(s: Suite, fn: Function, step: Progress | None = None, thorough: bool = True) -> Report:

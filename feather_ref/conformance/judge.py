@@ -62,6 +62,7 @@ KEPT = 12  # of a suite
 _SPREAD = 2654435761  # Knuth's multiplicative hash
 BOUNDARIES = 2  # that are looked for
 LIVE_BITS = 16  # of a target whose runs are made when they are asked for
+UNKNOWN = "unknown"  # the class of results with x or z in them
 SMALL = 1 << 18  # inputs of a suite whose results are kept, to look for boundaries
 
 
@@ -90,7 +91,7 @@ class Suite:
         self._seen: dict[int, str] = {}
         self._judged = self._failed = self._unknown = self._classed = 0
         self._classes: Counter[str] = Counter()
-        self._first: list[tuple[int, Sample, bool]] = []
+        self._first: dict[str, list[tuple[int, Sample]]] = {}  # failures of each class, in order
         self._windows: dict[int, Sample] = {}  # by a number that spreads them, whatever the order of batches
         self._kept: dict[int, Array] = {}
         self._chunks: list[str] = []
@@ -212,20 +213,25 @@ class Suite:
             return None
 
     def _note(self, batch: Batch, got: Array, want: Array, wrong: Array, unknown: Array | None) -> None:
-        """Keep the first failures, some for the counts by class, and some neighbourhoods."""
+        """Keep the first failures of each class, some for the counts by class, and some neighbourhoods."""
         if want is got:
             return
         bits = self.vectors.operands(batch.offset, batch.offset + got.size)  # those of the batch may be written over
         whole = Sample(bits, got, want, np.zeros(0, np.uint8))
         is_unknown = np.zeros(got.shape, np.bool_) if unknown is None else unknown
         self._unknown += int(is_unknown[wrong].sum())
-        for i in wrong[:SHOWN].tolist():
-            self._first.append((batch.offset + i, self._sample(whole, batch, np.array([i])), bool(is_unknown[i])))
-        self._first = sorted(self._first, key=lambda each: each[0])[:SHOWN]
         known = wrong if unknown is None else wrong[~is_unknown[wrong]]
-        some = known[: min(CLASSED_AT_ONCE, CLASSED - self._classed)]
-        self._classes.update(classify_failures(self.question, self._sample(whole, batch, some)))
-        self._classed += some.size
+        some = known[:CLASSED_AT_ONCE]
+        names = classify_failures(self.question, self._sample(whole, batch, some))
+        places: dict[str, list[int]] = {UNKNOWN: wrong[is_unknown[wrong]][:SHOWN].tolist()}
+        for i, name in zip(some.tolist(), names, strict=True):
+            places.setdefault(name, []).append(i)
+        for name, found in places.items():
+            new = [(batch.offset + i, self._sample(whole, batch, np.array([i]))) for i in found[:SHOWN]]
+            self._first[name] = sorted([*self._first.get(name, ()), *new], key=lambda each: each[0])[:SHOWN]
+        counted = names[: CLASSED - self._classed]
+        self._classes.update(counted)
+        self._classed += len(counted)
         for part in _windows(got.size, known):
             self._windows[(batch.offset + int(part[0])) * _SPREAD % (1 << 32)] = self._sample(whole, batch, part)
         for key in sorted(self._windows)[KEPT:]:
@@ -262,12 +268,15 @@ class Suite:
         return parts[0] if len(parts) == 1 else hashlib.sha256("".join(parts).encode()).hexdigest() if parts else ""
 
     def _lines(self) -> Iterator[str]:
+        """Some failures of each class: the first of each, then the second, and so on."""
         title = self.id.rpartition(".")[0]
-        for index, sample, unknown in self._first:
-            name = "unknown" if unknown else classify_failures(self.question, sample)[0]
+        ranked = [(k, *each, name) for name, kept in self._first.items() for k, each in enumerate(kept)]
+        for _, index, sample, name in sorted(ranked, key=lambda each: each[:2])[:SHOWN]:
+            unknown = name == UNKNOWN
+            said = name
             if isinstance(self.vectors, Lines) and (listed := self.vectors.name(index)):
-                name = f"{listed}, {name}"
-            yield failure_line(self.question, title, sample, 0, name, unknown)
+                said = f"{listed}, {name}"
+            yield failure_line(self.question, title, sample, 0, said, unknown)
 
     def _diagnose(self, ask: Ask | None) -> Iterator[str]:
         if self._windows:
@@ -275,7 +284,7 @@ class Suite:
             operands = zip(*(window.operands for window in windows), strict=True)
             got, want, digits = (np.concatenate([window[k] for window in windows]) for k in (1, 2, 3))
             together = Sample(tuple(np.concatenate(parts) for parts in operands), got, want, digits)
-            yield from guess(self.question, together)
+            yield from guess(self.question, together, self._failed - self._unknown)
         yield from self._boundaries(ask)
 
     def _boundaries(self, ask: Ask | None) -> Iterator[str]:
@@ -296,10 +305,10 @@ class Suite:
                 return  # it gives other results to an input alone: the fault is in the order, not in a boundary
             last = own_boundary(self.question, ask, int(vectors.keys[good]), int(vectors.keys[bad]))
             end = int((vectors.lo if good > bad else vectors.hi)[line[good]])
-            verb = "begins" if good > bad else "ends"
+            verb = "begin" if good > bad else "end"
             code = result_text(self.question, int(got[good]))
             width = row_named(self.question.source).bits // 4
-            yield f"its {code} {verb} at {last:0{width}X}, and should at {end:0{width}X}"
+            yield f"your code {code} {verb}s at input {last:0{width}X}, and should {verb} at {end:0{width}X}"
 
 
 def _windows(size: int, wrong: Array) -> list[Array]:

@@ -94,7 +94,10 @@ def judge_program(s: Suite, program: Program, step: Step | None = None) -> Repor
         try:
             process = program.start(errors)
         except OSError as error:
-            raise ValueError(f"{program.command[0]}: cannot be started: {error.strerror}") from error
+            name = program.command[0]
+            here = os.path.basename(name) == name and os.path.isfile(name)
+            also = f"; did you mean {os.path.join(os.curdir, name)}?" if here else ""
+            raise ValueError(f"{name}: cannot be started: {error.strerror}{also}") from error
         feeder = threading.Thread(target=_feed, args=(s, process.stdin, program.as_hex), daemon=True)
         feeder.start()
         try:

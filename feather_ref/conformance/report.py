@@ -32,7 +32,7 @@ class Report:
 
     judged, size: inputs that were judged, and that there are.  failed: of them; unknown: results
     with x or z in them, which count as failed.  classes: failures by class, of the first `classed`
-    of them.  lines: up to 20 failures.  notes: what the failures have in common.  sha256: of the
+    of them.  lines: up to 20 failures, some of each class.  notes: what the failures have in common.  sha256: of the
     results.  proof: what a pass proves.
     """
 

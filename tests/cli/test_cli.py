@@ -287,6 +287,15 @@ def test_formats_lists_and_filters() -> None:
     assert "unknown format" in refused("formats", "nothing like it")
 
 
+def test_formats_lists_blocks() -> None:
+    rows = {row["name"]: row for row in json.loads(ok("formats", "--blocks", "--json"))}
+    assert rows.keys() == fr.BLOCK_FORMATS.keys()
+    mxfp4 = [rows["mxfp4"][name] for name in ("element", "block", "scale", "bits each")]
+    assert mxfp4 == ["e2m1", "32", "e8m0", "4.25"]
+    assert rows["fp8_block128"]["block"] == "128 x 128" and "float32 for all" in rows["nvfp4"]["scale"]
+    assert {row[0] for row in cells(ok("formats", "ggml", "--blocks"))[1:]} >= {"q8_0", "q4_0"}
+
+
 @pytest.mark.parametrize("fmt", ["e2m1", "e4m3", "e8m0", "int4", "nf4", "e5m2fnuz", "minifloat(10,3)"])
 def test_table_in_four_ways(fmt: str) -> None:
     row = fr.get_format(fmt)

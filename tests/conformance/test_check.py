@@ -109,7 +109,9 @@ FAULTS = (
     ("overflow", {"overflow": "nonsaturating"}, "equals overflow='nonsaturating'"),
     ("flushes", {"subnormals": "flush_output"}, "equals subnormals='flush_output'"),
     ("two", {"overflow": "nonsaturating", "rounding": "toward_zero"}, "and rounding='toward_zero'"),
-)
+    ("both", {"rounding": "nearest_away", "subnormals": "flush_output"},
+     "equals rounding='nearest_away' and subnormals='flush_output'"),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(("what", "policies", "text"), FAULTS, ids=[row[0] for row in FAULTS])
@@ -118,6 +120,34 @@ def test_a_wrong_policy_is_named(what: str, policies: dict[str, Any], text: str)
     assert not result
     assert text in str(result), str(result)
     assert len(str(result).splitlines()) <= 10
+
+
+def test_a_policy_that_lessens_nothing_is_not_named() -> None:
+    """Ties away from zero, and a fault that no policy has: nothing here is about overflow."""
+    def fn(x: Array) -> Array:
+        codes = fr.encode(x, "e4m3", rounding="nearest_away")
+        return np.where((x > 1) & (x < 1.5), np.uint8(5), codes)
+
+    notes = check(fn, "e4m3").report.notes
+    assert notes[0].startswith("nearly equals rounding='nearest_away', which leaves "), notes
+    assert "sample" not in notes[0]
+
+
+def test_counts_of_a_sample_say_so() -> None:
+    def fn(x: Array) -> Array:
+        codes = fr.encode(x, "fp16", rounding="nearest_away")
+        return np.where(codes % 64 == 0, codes + np.uint16(2), codes)
+
+    notes = check(fn, "fp16").report.notes
+    assert notes[0].startswith("nearly equals rounding='nearest_away'") and " of a sample of " in notes[0], notes
+
+
+def test_failures_of_every_class_are_shown() -> None:
+    result = check(by(rounding="toward_zero", overflow="nonsaturating"), "e4m3")
+    lines = result.report.lines
+    assert len(lines) == 20
+    shown = [line.rpartition("[")[2].split(",")[0].rstrip("]") for line in lines]
+    assert set(shown) == set(result.report.classes) == set(shown[: len(set(shown))])
 
 
 def without_minus_zero(x: Array) -> Array:
@@ -159,7 +189,7 @@ def test_the_own_boundary_is_found() -> None:
         return np.where((x >= 460) & (x < 465), np.uint8(0x7F), codes)
 
     result = check(fn, "e4m3", overflow="nonsaturating")
-    assert "its 7E (448) ends at 43E5FFFF, and should at 43E80000" in str(result), str(result)
+    assert "your code 7E (448) ends at input 43E5FFFF, and should end at 43E80000" in str(result), str(result)
 
 
 def test_the_text_is_for_a_student() -> None:
@@ -198,7 +228,8 @@ BROKEN = (
     (lambda x: x, {"scalar": True}, "TypeError: returned 0.0, a float; a code is an int for in=00000000 (0)"),
     (lambda x: None, {"scalar": True}, "returned None, a NoneType"),
     (lambda x: True, {"scalar": True}, "returned True, a bool"),
-    (lambda x: -1, {"scalar": True}, "returned -1; a code is 0 to 0xff"),
+    (scalar, {}, "; is it a function of one number? then scalar=True"),
+    (lambda x: int(x > 0), {}, "; is it a function of one number? then scalar=True"),
     (lambda x: None, {}, "ValueError: results: 768 in one dimension are wanted, got shape ()"),
     (lambda x: fr.encode(x, "e4m3")[:5], {}, "768 in one dimension are wanted, got shape (5,)"),
     (lambda x: x, {}, "results: codes are wanted"),
@@ -215,6 +246,20 @@ def test_an_exception_is_a_verdict_with_its_input(fn: Any, how: dict[str, Any], 
     assert not result and result.report.status == "error"
     assert text in str(result), str(result)
     assert len(str(result).splitlines()) == 1
+
+
+def test_one_number_is_not_blamed_on_a_function_of_arrays() -> None:
+    for fn in (no_nan, lambda x: None, lambda x: fr.encode(x, "e4m3")[:5]):
+        assert "scalar=True" not in str(check(fn, "e4m3"))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(300, "12C"), (-1, "F" * 16), (-(1 << 64) + 1, "F" * 16), (1 << 70, "F" * 16)]
+)
+def test_a_number_that_is_no_code_is_a_wrong_result(value: int, text: str) -> None:
+    result = check(lambda x: value, "e4m3", scalar=True)
+    assert (result.report.status, result.report.failed) == ("fail", 768)
+    assert f"got={text} (no code of e4m3)" in str(result), str(result)
 
 
 def test_an_interrupt_is_not_swallowed() -> None:

@@ -190,3 +190,19 @@ def test_no_vectors_is_no_pass(copy: Path) -> None:
     golden.manifest.cache_clear()
     assert run("conform", "--impl", "ml_dtypes").exit_code in (2, 3)
     assert run("check", ID, str(copy / "manifest.json")).exit_code == 2
+
+
+@pytest.mark.parametrize("text", ["e5m2", "convert.f32.e5m2", "float8_e5m2", "nothing"])
+@pytest.mark.parametrize("command", ["gen", "check"])
+def test_a_format_in_place_of_an_id(command: str, text: str) -> None:
+    result = run(command, text)
+    assert result.exit_code == 2
+    assert ("try: feather-ref suites 'convert.f32.e5m2.*'" in result.output) == (text != "nothing"), result.output
+
+
+def test_a_program_of_this_folder(dut: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(dut, "dut")
+    result = run("check", ID, "--run", "dut")
+    assert result.exit_code == 2 and "did you mean ./dut?" in result.output, result.output
+    assert "did you mean" not in run("check", ID, "--run", "no_dut").output

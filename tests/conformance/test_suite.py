@@ -325,7 +325,7 @@ def test_an_output_array_may_be_used_again(monkeypatch: pytest.MonkeyPatch) -> N
             out = buffer[: batch.bits[0].size] if reuse else np.empty(batch.bits[0].size, np.uint8)
             s.judge(batch, fr.encode(batch.inputs[0], "e4m3", out=out, rounding="nearest_away"))
         reports.append(s.report(lambda x: fr.convert(x, "fp32", "e4m3", rounding="nearest_away").astype(np.uint64)))
-    assert reports[0] == reports[1] and "ends at 3A7FFFFF" in str(reports[0])
+    assert reports[0] == reports[1] and "ends at input 3A7FFFFF" in str(reports[0])
 
 
 def test_an_incomplete_suite_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
