@@ -104,7 +104,7 @@ _ONNX = {
 _PROFILES = (
     Profile(
         "ml_dtypes", _ML_DTYPES, "ml_dtypes, array.astype(dtype)", "ml_dtypes 0.6.0",
-        (_TWICE, _E8M0_EARLY, "e8m0: zero gives FF, not 00"),
+        (f"{_TWICE}, before 0.7", f"{_E8M0_EARLY}, before 0.7", "e8m0: zero gives FF, not 00"),
     ),
     Profile(
         "torch>=2.12", {**_TORCH, "e4m3": _CLAMP_SIGNED}, "PyTorch, tensor.to(dtype) on the CPU", "torch 2.13.0",
