@@ -94,3 +94,11 @@ def test_a_report_of_an_encoding_in_place_is_that_of_the_input() -> None:
 def test_words_of_a_wrong_dtype_are_told_the_cure(dtype: str, cure: str) -> None:
     with pytest.raises(TypeError, match=re.escape(f"perhaps {cure}") + "$"):
         fr.unpack_codes(np.zeros(1, dtype), 8)
+
+
+@pytest.mark.parametrize("fmt", ["fp16", "bf16"])
+def test_sixteen_bits_have_a_value_table(fmt: str) -> None:
+    table = fr.value_table(fmt)
+    assert table.shape == (1 << 16,) and (table[0x3C00], table[0x3F80])[fmt == "bf16"] == 1.0
+    with pytest.raises(ValueError, match="'tf32' has 19 bits"):
+        fr.value_table("tf32")
