@@ -178,14 +178,21 @@ def _ptx(job: Job, cc: tuple[int, int]) -> tuple[str, str]:
 def _link(ptx: str, cc: tuple[int, int], max_registers: int | None) -> tuple[bytes, str]:
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
-    options = LinkerOptions(arch=f"sm_{cc[0]}{cc[1]}", ptxas_options=["-v"], max_register_count=max_registers)
+    options = LinkerOptions(  # from the linker's own cache a cubin comes without a log
+        arch=f"sm_{cc[0]}{cc[1]}", ptxas_options=["-v"], max_register_count=max_registers, no_cache=True
+    )
     linker = Linker(ObjectCode.from_ptx(ptx.encode()), options=options)
     code = linker.link("cubin").code
     return bytes(code), linker.get_info_log()
 
 
 def _facts(log: str) -> tuple[int, int, int, int]:
-    """Registers, bytes spilled, bytes of stack, bytes of shared memory, from the assembler's log."""
+    """Registers, bytes spilled, bytes of stack, bytes of shared memory, from the assembler's log.
+
+    Raises ToolkitError for a log without them: nothing is known then, least of all that nothing spills.
+    """
+    if re.search(r"Used \d+ registers", log) is None:
+        raise ToolkitError(f"the linker's log does not say how many registers are used: {log.strip()!r}")
 
     def number(pattern: str) -> int:
         return sum(map(int, re.findall(pattern, log)))

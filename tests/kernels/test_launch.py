@@ -135,3 +135,8 @@ def test_what_stands_in_the_way(driver: int, toolkit: tuple[int, int] | None, cc
 def test_what_goes_together() -> None:
     gpu.check(13000, (13, 5), (7, 5))
     gpu.check(13000, (12, 9), (6, 1))
+
+
+def test_a_log_that_says_nothing_is_no_log_without_spills() -> None:
+    with pytest.raises(launch.ToolkitError, match="does not say how many registers"):
+        launch._facts("")
