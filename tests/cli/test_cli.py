@@ -18,36 +18,15 @@ from typing import Any
 import click
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 import feather_ref as fr
+from command import ok, refused, run
 from feather_ref import files, oracle
 from feather_ref.cli import cli
 from feather_ref.formats import Format
 
 ROOT = Path(fr.__file__).parent.parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
-
-
-def run(*arguments: str, stdin: str | bytes | None = None) -> Result:
-    return CliRunner().invoke(cli, arguments, input=stdin, prog_name="feather-ref")
-
-
-def ok(*arguments: str, stdin: str | bytes | None = None) -> str:
-    result = run(*arguments, stdin=stdin)
-    assert result.exit_code == 0, (arguments, result.output, result.exception)
-    return result.output
-
-
-def refused(*arguments: str, stdin: str | None = None) -> str:
-    """The one line that says what is wrong."""
-    result = run(*arguments, stdin=stdin)
-    assert isinstance(result.exception, SystemExit), (arguments, result.exception)
-    assert result.exit_code == 2
-    *usage, line = result.output.strip().splitlines()
-    assert line.startswith("Error: "), result.output
-    assert usage == [] or usage[0].startswith("Usage: feather-ref ")
-    return line.removeprefix("Error: ")
 
 
 def cells(text: str) -> list[list[str]]:

@@ -10,13 +10,12 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 import feather_ref as fr
+from command import ok, refused
 from feather_ref import files
 from feather_ref._cli_allocate import allocate as command
 from feather_ref._plans import read_plan
-from feather_ref.cli import cli
 
 SCHEMA = Path(fr.__file__).parent / "plan.schema.json"
 RNG = np.random.default_rng(13)
@@ -35,22 +34,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     files.save("model.safetensors", TENSORS, {"format": "pt"})
     Path("times.json").write_text('{"device": "x", "seconds_per_value": {"mxfp4": 2e-10, "mxfp8": 4e-10}}')
     return tmp_path
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(cli, arguments, prog_name="feather-ref")
-
-
-def ok(*arguments: str) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, (arguments, result.output, result.exception)
-    return result.output
-
-
-def refused(*arguments: str) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 2 and isinstance(result.exception, SystemExit), (result.output, result.exception)
-    return result.output.strip().splitlines()[-1].removeprefix("Error: ")
 
 
 def test_every_example_of_its_help(folder: Path) -> None:

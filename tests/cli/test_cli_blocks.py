@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
+from command import ok, run
 from feather_ref import _safetensors, files
 from feather_ref.blocks import BLOCK_FORMATS, SCALE_RULES, BlockTensor, quantize_blocks
-from feather_ref.cli import cli
 
 W = np.linspace(-3, 3, 256, dtype=np.float32).reshape(4, 64)
 
@@ -23,16 +22,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     files.save("model.safetensors", {"w": W, "b": W[0], "ids": np.arange(3)}, {"format": "pt"})
     return tmp_path
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(cli, arguments, prog_name="feather-ref")
-
-
-def ok(*arguments: str) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, (arguments, result.output, result.exception)
-    return result.output
 
 
 def pack(fmt: str, *more: str, output: str = "small.safetensors") -> dict[str, dict[str, Any]]:

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 import feather_ref as fr
+from command import ok, run
 from feather_ref import files, repack
-from feather_ref.cli import cli
 
 
 @pytest.fixture
@@ -23,16 +22,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     x = np.linspace(-1, 1, 24, dtype=np.float32).reshape(4, 6)
     files.save("model.safetensors", {"w": x, "b": x[0].astype(np.float64), "ids": np.arange(3)}, {"format": "pt"})
     return tmp_path
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(cli, arguments, prog_name="feather-ref")
-
-
-def ok(*arguments: str) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, (arguments, result.output, result.exception)
-    return result.output
 
 
 PACK = ("pack", "model.safetensors", "-o", "small.safetensors", "--format", "e4m3", "--scale", "row")

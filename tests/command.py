@@ -1,0 +1,28 @@
+"""The command line as tests call it: `run` gives the result, `ok` the output, `refused` the one line of an error."""
+
+from __future__ import annotations
+
+from click.testing import CliRunner, Result
+
+from feather_ref.cli import cli
+
+
+def run(*arguments: str, stdin: str | bytes | None = None) -> Result:
+    return CliRunner().invoke(cli, arguments, input=stdin, prog_name="feather-ref")
+
+
+def ok(*arguments: str, stdin: str | bytes | None = None) -> str:
+    result = run(*arguments, stdin=stdin)
+    assert result.exit_code == 0, (arguments, result.output, result.exception)
+    return result.output
+
+
+def refused(*arguments: str, stdin: str | None = None) -> str:
+    """The one line that says what is wrong."""
+    result = run(*arguments, stdin=stdin)
+    assert isinstance(result.exception, SystemExit), (arguments, result.exception)
+    assert result.exit_code == 2
+    *usage, line = result.output.strip().splitlines()
+    assert line.startswith("Error: "), result.output
+    assert usage == [] or usage[0].startswith("Usage: feather-ref ")
+    return line.removeprefix("Error: ")
