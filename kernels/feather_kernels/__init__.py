@@ -15,6 +15,7 @@ Source: design of this project.
 from __future__ import annotations
 
 from feather_kernels._target import TARGET
-from feather_kernels.api import Cut, DeviceTensor, Plan, decode, encode, gemv, pack, prepare, unpack
+from feather_kernels.api import decode, encode, pack, unpack
+from feather_kernels.products import Cut, DeviceTensor, Plan, gemv, prepare
 
 __all__ = ["TARGET", "Cut", "DeviceTensor", "Plan", "decode", "encode", "gemv", "pack", "prepare", "unpack"]

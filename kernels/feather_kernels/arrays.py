@@ -17,6 +17,7 @@ import numpy as np
 from feather_kernels import _target
 
 NUMBERS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
+DTYPES = {row: name for name, row in NUMBERS.items()}
 _WIDE = {1: "uint8", 2: "uint16", 4: "uint32"}
 
 

@@ -23,8 +23,9 @@ import numpy as np
 import feather_kernels as fk
 import feather_ref as fr
 from feather_kernels import ceilings, gpu, jobs, launch
-from feather_kernels.api import Cut, DeviceTensor, run
+from feather_kernels.calls import run
 from feather_kernels.launch import Job
+from feather_kernels.products import Cut, DeviceTensor
 from feather_ref import ops
 
 Row = dict[str, Any]

@@ -16,7 +16,7 @@ import feather_kernels as fk
 import feather_ref as fr
 from feather_kernels import ptx
 from feather_kernels._target import SIMULATOR, cuda, kernel
-from feather_kernels.api import run
+from feather_kernels.calls import run
 from feather_kernels.launch import Job
 from feather_ref import ops
 

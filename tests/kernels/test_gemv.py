@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import feather_kernels as fk
 import feather_ref as fr
 from feather_kernels import _target
-from feather_kernels.api import choose_cut
 from feather_kernels.matvec import Gemv
+from feather_kernels.products import choose_cut
 from feather_ref import ops
 from kernel_inputs import ROWS, packed_codes, same_bits, some_codes
 
