@@ -30,6 +30,7 @@ lowest: ## tests and demo on the oldest dependencies that we promise
 bench: $(VENV)/.test ## speed of codec and judge beside NumPy and ml_dtypes
 	$(VENV)/bin/python tools/bench_codec.py
 	$(VENV)/bin/python tools/bench_blocks.py
+	$(VENV)/bin/python tools/bench_ops.py
 	$(VENV)/bin/python tools/bench_conform.py
 
 golden: $(VENV)/.test ## make data/golden again
@@ -38,6 +39,7 @@ golden: $(VENV)/.test ## make data/golden again
 exhaustive: $(VENV)/.test ## all 2**32 float32 against a C program and the golden files (minutes; needs gcc)
 	$(VENV)/bin/python tests/exhaustive/sweep.py --log tests/exhaustive/results/log.json
 	$(VENV)/bin/python tools/make_golden.py --prove --log tests/exhaustive/results/golden.json
+	$(VENV)/bin/python tests/exhaustive/pairs.py --log tests/exhaustive/results/nvfp4_pairs.json
 
 mutants: $(VENV)/.test ## break the codec 150 times and see who notices (a quarter of an hour); writes RESULTS.md
 	$(VENV)/bin/python tools/mutants.py --results tests/mutation/RESULTS.md
@@ -49,7 +51,8 @@ notebooks: $(VENV)/.tutorials ## build the .ipynb, and run every tutorial in a r
 shots: $(VENV)/.tutorials ## draw the pictures of the tutorials, to be looked at, in build/shots
 	$(VENV)/bin/python tools/shots.py
 
-docs: $(VENV)/.docs notebooks ## run the tutorials, and build the documentation with what they show in build/site
+docs: $(VENV)/.docs $(VENV)/.lite notebooks ## run the tutorials, and build the documentation with what they show in build/site
+	$(VENV)/bin/python tools/docs_lite.py
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict
 	$(VENV)/bin/python tools/docs_links.py
 

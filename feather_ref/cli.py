@@ -124,7 +124,17 @@ def _read_format(ctx: click.Context, param: click.Parameter, value: str | None) 
         text = Path(value[1:]).read_text(encoding="utf-8").strip() if value.startswith("@") else value
         return parse_row(text)
     except (ValueError, TypeError, OSError) as error:
+        if _is_number(value):
+            raise click.BadParameter(f"{value!r} is a number; the format comes first: e4m3 {value}") from error
         raise click.BadParameter(str(error).removeprefix("fmt: ")) from error
+
+
+def _is_number(text: str) -> bool:
+    try:
+        read_number(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _read_target(ctx: click.Context, param: click.Parameter, value: str | None) -> Format | BlockFormat | None:
@@ -181,10 +191,20 @@ def given(choices: dict[str, Any]) -> dict[str, Any]:
 
 
 def _code(text: str) -> int:
-    """A code in hex (7E, 0x7E) or in binary (0b01111110)."""
-    if not re.fullmatch(r"0b[01]+|(0x)?[0-9a-f]+", text, re.IGNORECASE | re.ASCII):
-        raise ValueError(f"{text!r} is not a code; write it in hex, as 7E or 0x7E")
-    return int(text, 2 if text[:2] in ("0b", "0B") and len(text) > 4 else 16)
+    """A code in hex (7E, 0x7E) or, after a small 0b, in binary (0b01111110); 0B10 is hex, as we print it."""
+    if re.fullmatch(r"0b[01]+", text):
+        return int(text, 2)
+    if not re.fullmatch(r"(0x)?[0-9a-f]+", text, re.IGNORECASE | re.ASCII):
+        raise ValueError(f"{text!r} is not a code; write it in hex, as 7E or 0x7E, or in binary, as 0b01111110")
+    return int(text, 16)
+
+
+def _say_hex(texts: Sequence[str]) -> None:
+    """Say that codes are hex, where they could be taken for decimal numbers."""
+    if not any(re.search(r"[a-z]", text, re.IGNORECASE) for text in texts):
+        text = next((text for text in texts if int(text, 16) != int(text)), None)
+        if text is not None:
+            click.echo(f"note: codes are read in hex: {text} is 0x{text.upper()} = {int(text, 16)}", err=True)
 
 
 def _tokens(values: Sequence[str]) -> list[str]:
@@ -199,7 +219,7 @@ def _tokens(values: Sequence[str]) -> list[str]:
 # --- numbers and codes ------------------------------------------------------------------------
 
 
-@click.group(cls=Commands, context_settings={"max_content_width": 100})
+@click.group(cls=Commands, context_settings={"max_content_width": 100, "help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="feather-ref")
 def cli() -> None:
     """Number formats of machine learning, bit by bit: e4m3, e5m2, e2m1, bf16 and any other.
@@ -260,8 +280,8 @@ def encode(fmt: Format, values: tuple[str, ...], as_json: bool, **choices: Any) 
 def decode_(fmt: Format, codes: tuple[str, ...], as_json: bool) -> None:
     """Codes to values.
 
-    Codes are written in hex, with or without 0x. Without CODES, or with "-", they are read from
-    stdin.
+    Codes are hex, with or without 0x, and never decimal: 10 is sixteen, and the decimal 126 is
+    written 7E. 0b01111110 is binary. Without CODES, or with "-", they are read from stdin.
 
     \b
     Example:
@@ -270,7 +290,9 @@ def decode_(fmt: Format, codes: tuple[str, ...], as_json: bool) -> None:
       7E    0 1111 110  448
       29    0 0101 001  0.28125
     """
-    checked = check_codes([_code(text) for text in _tokens(codes)], fmt).tolist()
+    texts = _tokens(codes)
+    checked = check_codes([_code(text) for text in texts], fmt).tolist()
+    _say_hex(texts)
     rows = [(hex_code(code, fmt), spaced(fields_of(fmt, code)), str(number_of(code, fmt))) for code in checked]
     _show(("code", "bits", "value"), rows, as_json)
 
@@ -278,7 +300,7 @@ def decode_(fmt: Format, codes: tuple[str, ...], as_json: bool) -> None:
 @cli.command(name="explain", context_settings={"ignore_unknown_options": True})
 @FORMAT
 @click.argument("what", metavar="[VALUE|0xCODE]", required=False)
-@click.option("--code", help="A code in hex: 7E or 0x7E.")
+@click.option("--code", help="A code in hex, 7E or 0x7E, or in binary: 0b01111110.")
 @click.option("--value", help="A number: 0.3, -1e-3, 0x1.8p3, inf, nan.")
 @click.option("--word", help="A word in hex, of packed codes.")
 @click.option("--order", type=click.Choice(ORDERS), default="little", show_default=True, help="Of lanes in a word.")
@@ -313,12 +335,16 @@ def explain_(
     if what is not None and re.fullmatch(r"0[xb][0-9a-f]+", what, re.IGNORECASE):
         code = what
     elif what is not None:
+        if not _is_number(what) and re.fullmatch(r"[0-9a-f]+", what, re.IGNORECASE):
+            raise ValueError(f"{what!r} is not a number; a code is written 0x{what}")
         value = what
     if word is not None:
         click.echo(str(explain_word(_code(word), fmt, order)))
         return
     number = None if value is None else _as_python(read_number(value))
     explanation = explain(fmt, None if code is None else _code(code), value=number, **given(choices))
+    if code is not None:
+        _say_hex([code])
     click.echo(str(explanation))
     if value is not None and explanation.code is not None:
         typed = int(encode_numbers([read_number(value)], fmt, **given(choices))[0])
@@ -468,15 +494,17 @@ def _format_cells(row: Format) -> tuple[str, ...]:
 def diff(a: str, b: str | None, x: Path | None, fmt: Format | None, **choices: Any) -> None:
     """Compare two files, or codes with their input.
 
-    Two files are compared bit by bit. A, B, INPUT: .npy, .npz, .safetensors, .gguf; "-" is an .npy on
-    stdin. With --x, A holds codes or words that somebody's packer made from INPUT: the answer says
-    which policy, lane order or other choice would make them equal. Exit code 1 says that something
-    differs.
+    Two files are compared bit by bit, packed tensors by their codes and scales; what is packed in
+    one file alone, or in two ways, by the values that it stands for. A, B, INPUT: .npy, .npz,
+    .safetensors, .gguf; "-" is an .npy on stdin. With --x, A holds codes or words that somebody's
+    packer made from INPUT: the answer says which policy, lane order or other choice would make them
+    equal. Exit code 1 says that something differs.
 
     \b
     Examples:
       $ feather-ref diff mine.npy theirs.npy
       $ feather-ref diff mine.npy theirs.npy --format e4m3
+      $ feather-ref diff small.safetensors back.safetensors
       $ feather-ref diff mine.npy --x input.npy --format e4m3 --overflow nonsaturating
     """
     if (b is None) == (x is None):
@@ -484,9 +512,9 @@ def diff(a: str, b: str | None, x: Path | None, fmt: Format | None, **choices: A
     if x is None:
         if given(choices):
             raise click.UsageError(f"--{next(iter(given(choices)))} needs --x; two files are compared bit by bit")
-        lines = compare_tensors(_tensors(a), _tensors(str(b)), fmt)
+        lines, equal = compare_tensors(_tensors(a), _tensors(str(b)), fmt)
         click.echo("\n".join(lines) if lines else "equal")
-        sys.exit(1 if lines else 0)
+        sys.exit(0 if equal else 1)
     from feather_ref.diff import diff as compare  # noqa: PLC0415 - for this command alone
 
     tensor, numbers = _single(a), _single(str(x))
@@ -530,6 +558,7 @@ def _patterns(command: F) -> F:
 @click.option(
     "--scale-rule", type=click.Choice(_RULES), metavar="NAME", help="amax, pow2; of blocks floor, rceil, mse, ..."
 )
+@click.option("--order", type=click.Choice(ORDERS), help="Of lanes in words, for .safetensors. Default: little.")
 @_patterns
 @policies
 @JSON
@@ -540,6 +569,7 @@ def pack(
     plan_path: Path | None,
     scale: str | None,
     scale_rule: Any,
+    order: Any,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
     as_json: bool,
@@ -552,7 +582,8 @@ def pack(
     that of a whole nvfp4 tensor as NAME_scale_2. The dtype is the one that other programs know
     (F8_E4M3, F4, F8_E8M0, ...) where there is one, else U32 words with a note in the metadata. A plan
     says a format for each tensor, and the rest is copied. A .gguf file takes q8_0, q4_0, mxfp4,
-    ggml_mxfp4, fp16, bf16 and fp32; it keeps the metadata of another.
+    ggml_mxfp4, ggml_nvfp4, fp16, bf16 and fp32; it keeps the metadata of another. Of a model in parts
+    IN is the first, model-00001-of-00003.gguf.
 
     \b
     Examples:
@@ -564,9 +595,9 @@ def pack(
     if plan_path is not None:
         if fmt is not None:
             raise click.UsageError("give a --format or a --plan, not both")
-        if others := given({"scale": scale, "scale_rule": scale_rule, **choices}) or include or exclude:
+        if others := given({"scale": scale, "scale_rule": scale_rule, "order": order, **choices}) or include or exclude:
             raise click.UsageError(f"--plan says it all; it goes with no other choice: {', '.join(others)}")
-        plan = read_plan(plan_path.read_text(encoding="utf-8"))
+        plan = read_plan(plan_path.read_bytes())
         with _progress() as progress:
             lines = pack_planned(source, output, plan, progress)
     elif fmt is None:
@@ -574,7 +605,8 @@ def pack(
     else:
         kind: Any = None if scale == "none" else scale
         with _progress() as progress:
-            lines = pack_file(source, output, fmt, kind, scale_rule, include, exclude, progress, **given(choices))
+            rest = given({"order": order, **choices})
+            lines = pack_file(source, output, fmt, kind, scale_rule, include, exclude, progress, **rest)
     _show_lines(lines, output, as_json)
 
 

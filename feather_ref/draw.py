@@ -45,6 +45,7 @@ TINT = "55"  # the opacity of a field, so that one colour suits light and dark
 RIGHT = 28.0  # points beside axes, for half the label of the last tick
 LINE_HEIGHT, STEPS_HEIGHT = 42.0, 190.0  # points: the axes of a number line, and of steps
 ALL_BITS = 10  # ticks that can be told apart: the values of a format of up to so many bits
+POWERS = 64  # and powers of two side by side
 STEPS_LEFT, STEPS_WIDTH = 66.0, WIDTH - 66.0 - RIGHT
 MAX_CODES, LABELS = 64, 12  # steps that can be told apart, and named
 _INF = Number("inf", False)
@@ -190,14 +191,16 @@ def _value_text(row: Format, code: int, width: float) -> str:
 def number_line(fmt: str | Format, log: bool = False, *, dark: bool = False) -> Figure:
     """Every finite value of a format as a tick, powers of two longer; log: the positive ones, by log2.
 
-    Of a format of more than 10 bits the powers of two alone.  Raises ImportError without
-    matplotlib, ValueError for values beyond float64.
+    Of a format of more than 10 bits the powers of two alone; by log2, of more than 64 powers every
+    eighth or so, on a band.  Raises ImportError without matplotlib, ValueError for values beyond float64.
     """
     row = get_format(fmt)
     values, kinds = _finite_values(row, log)
     whole = row.bits <= ALL_BITS
     what = ("positive " if log else "") + ("values" if whole else "powers of two")
     count = np.unique(values[whole | (values != 0)]).size
+    every = _every(values) if log else 1
+    what += f", every {every}th drawn" if every > 1 else ""
     figure = _figure(2 * MARGIN + 3 * LINE + 3 * GAP + LINE_HEIGHT, dark)
     sheet = _sheet(figure)
     top = sheet.get_ylim()[1] - MARGIN
@@ -210,6 +213,9 @@ def number_line(fmt: str | Format, log: bool = False, *, dark: bool = False) -> 
     for kind, colour in colours.items():
         chosen = values[kinds == kind]
         if chosen.size:
+            if every > 1:
+                axes.axvspan(chosen.min(), chosen.max() * 2, facecolor=colour + TINT, edgecolor="none")
+                chosen = chosen[np.frexp(chosen)[1] % every == 1]  # of 2^0, too
             _draw_ticks(axes, chosen, colour, log)
             sheet.plot([left + 2, left + 2], [top - LINE + 2, top - 2], color=colour, linewidth=2)
             _write(sheet, left + 7, top - LINE / 2, kind, dark)
@@ -232,6 +238,19 @@ def _finite_values(row: Format, positive: bool) -> tuple[Floats, NDArray[np.str_
     return values[kept], kinds[kept]
 
 
+def _every(values: Floats) -> int:
+    """1, or of powers of two that stand too close the step, in binades, between those that are drawn."""
+    if values.size <= POWERS or _has_mantissa(values).any():
+        return 1
+    return 1 << math.ceil(math.log2(values.size / POWERS))
+
+
+def _has_mantissa(values: Floats) -> NDArray[np.bool_]:
+    """Whether a value is neither a power of two nor zero."""
+    found: NDArray[np.bool_] = np.frexp(np.abs(values))[0] % 0.5 != 0
+    return found
+
+
 def _plain_axes(figure: Figure, bottom: float, height: float, dark: bool, left: float = 3 * MARGIN) -> Axes:
     """Axes in the style of the theme; bottom, height and left in points."""
     ink, tall = _theme(dark).ink, figure.get_figheight() * 72
@@ -244,15 +263,16 @@ def _plain_axes(figure: Figure, bottom: float, height: float, dark: bool, left: 
 
 
 def _mark_ends(axes: Axes, values: Floats, log: bool) -> None:
-    """Limits and ticks: the ends and zero, or about five powers of two."""
+    """Limits and ticks: the ends and zero, or the end powers of two and round ones between."""
     axes.spines["left"].set_visible(False)
     axes.minorticks_off()
     low, high = float(values.min()), float(values.max())
     if log:
         axes.set_xlim(low * 0.9, high * 1.1)
         first, last = math.ceil(math.log2(low)), math.floor(math.log2(high))
-        step = max(1, math.ceil((last - first) / 4))
-        exponents = range(first, last + 1, step)
+        step = 1 << max(0, math.ceil(math.log2(max(1, last - first) / 5)))
+        inner = (k for k in range(first, last) if k % step == 0 and first + step / 2 < k < last - step / 2)
+        exponents = sorted({first, *inner, last})
         axes.set_xticks([2.0**k for k in exponents], [f"2^{k}" for k in exponents])
         return
     margin = (high - low) / 100
@@ -265,7 +285,7 @@ def _mark_ends(axes: Axes, values: Floats, log: bool) -> None:
 
 def _draw_ticks(axes: Axes, values: Floats, colour: str, log: bool) -> None:
     """Ticks like those of a ruler; of several that fall on one place, one is drawn."""
-    tall = np.frexp(np.abs(values))[0] % 0.5 == 0  # a power of two, or zero
+    tall = ~_has_mantissa(values)
     low, high = axes.get_xlim()
     fraction = np.log(values / low) / math.log(high / low) if log else (values - low) / (high - low)
     for heights, height in ((tall, 1.0), (~tall, 0.6)):
@@ -301,10 +321,10 @@ def rounding_regions(
     row = get_format(fmt)
     lo, hi = float(lo), float(hi)
     regions = _regions(row, lo, hi, rounding, overflow)
-    height = 2 * MARGIN + 2 * LINE + STEPS_HEIGHT + 2 * GAP
+    height = 2 * MARGIN + 4 * LINE + STEPS_HEIGHT + 2 * GAP
     figure = _figure(height, dark)
     _lines(_sheet(figure), height - MARGIN, [f"{row.name}, {rounding}: where x goes"], dark, weight="bold")
-    axes = _plain_axes(figure, MARGIN + LINE + GAP, STEPS_HEIGHT, dark, left=STEPS_LEFT)
+    axes = _plain_axes(figure, MARGIN + 2 * LINE + GAP, STEPS_HEIGHT, dark, left=STEPS_LEFT)
     axes.plot([lo, hi], [lo, hi], color=COLOURS["rest"], linewidth=0.8, linestyle=":")
     axes.set_xlim(lo, hi)
     for region in regions:
@@ -312,6 +332,10 @@ def rounding_regions(
     axes.margins(y=0.08)
     axes.set_xticks(*_round_ticks(axes, axes.get_xlim()))
     axes.set_yticks(*_round_ticks(axes, axes.get_ylim()))
+    named: Any = {"size": SIZE, "family": "DejaVu Sans Mono", "color": _theme(dark).ink}
+    axes.set_xlabel("x", labelpad=2, **named)
+    axes.set_ylabel("value", rotation=0, ha="right", va="bottom", **named)
+    axes.yaxis.set_label_coords(-7 / STEPS_WIDTH, 1 + 2 / STEPS_HEIGHT)
     return figure
 
 

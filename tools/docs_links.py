@@ -2,7 +2,8 @@
 
     python tools/docs_links.py [FOLDER]    check build/site; list the links that lead out; exit 1 where one is dead
 
-A page is parsed, never searched for patterns.  Links out are listed, not fetched.
+A page is parsed, never searched for patterns.  Links out are listed, not fetched.  Links to the pages of
+JupyterLite, in lite/, are checked; those in them are not ours, and they do fetch Pyodide.
 
 Source: HTML Living Standard, 4.6 (links) and 4.2.4 (what a page fetches by itself).
 """
@@ -21,6 +22,7 @@ import click
 SITE = Path(__file__).resolve().parent.parent / "build" / "site"
 FETCHED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}  # by a page itself
 OUTWARD = ("http", "https", "mailto")
+FOREIGN = "lite"  # the folder of JupyterLite
 KEPT = ("canonical", "prev", "next")  # relations of <link> that name a page and fetch nothing
 
 
@@ -54,8 +56,9 @@ class Page(HTMLParser):
 
 
 def read(folder: Path) -> dict[str, Page]:
-    """Every page of a site, by its path."""
-    names = sorted(path.relative_to(folder).as_posix() for path in folder.glob("**/*.html"))
+    """Every page of a site that is ours, by its path."""
+    paths = sorted(path.relative_to(folder) for path in folder.glob("**/*.html"))
+    names = [path.as_posix() for path in paths if path.parts[0] != FOREIGN]
     return {name: Page(folder / name, name) for name in names}
 
 

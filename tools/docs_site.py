@@ -4,13 +4,16 @@
         <!-- README.md: Title -->   the section of that file with this title; without one, what comes before the first
         <!-- made: name -->         a table, see MADE
         > In a clone: ...           a line for who reads the file itself; the site leaves it out
-        ](../path)                  a link to a file of the repository, which the site has at `path`
+        ](../path)                  a link to a file of the repository, which the site has at `path`, or has the page
+                                    INSTEAD that is made from it
     PAGES                           files of the repository, at their own paths, so that their links hold
     tutorials/<name>.md             a notebook, with outputs where `make notebooks` has run it
     formats/*.md                    the catalogue, see docs_formats
+    kernels/figures.md              every run of the kernels' benchmark, see docs_figures
     cli.md, api/*.md                the help texts of click; the docstrings, by mkdocstrings
 
 A file of the repository that a page links to is copied to the same path.  Nothing needs a network.
+build/lite, which tools/docs_lite.py makes, becomes lite/; without it no page has a link to it.
 
 Source: MkDocs 1.6, hooks and File.generated.
 """
@@ -22,6 +25,7 @@ import importlib
 import pkgutil
 import posixpath
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,7 +35,9 @@ import nbformat
 from mkdocs.structure.files import File
 from nbconvert import MarkdownExporter
 
+import docs_figures
 import docs_formats
+import docs_plan
 import feather_ref as fr
 from docs_docstrings import markdown
 from feather_ref.cli import SECTIONS, cli
@@ -39,19 +45,27 @@ from feather_ref.cli import SECTIONS, cli
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "data/golden/README.md")
 FOLDERS = ("examples", "kernels", "tutorials")  # of which every Markdown file is a page
-INSTEAD = {"README.md": "index.md"}  # a link to the one leads to the other
+INSTEAD = {  # a link to the one leads to the other
+    "README.md": "index.md",
+    "feather_ref/__init__.py": "api/index.md",
+    "feather_ref/cli.py": "cli.md",
+    "feather_ref/formats.py": "formats/index.md",
+}
 RAN = ROOT / "build" / "notebooks"
+LITE = ROOT / "build" / "lite"
+BACK = "<!-- way back -->"
 PRIVATE = ("cli", "__main__")  # modules without an API of their own
 MADE = {
     "block formats": docs_formats.block_formats,
     "scale rules": docs_formats.scale_rules,
+    "plan picture": docs_plan.plan_picture,
     "profiles": docs_formats.profiles,
 }
 INCLUDE = re.compile(r"^<!-- (\S+):(?: (.+))? -->$", re.MULTILINE)
 LINK = re.compile(r"(\]\()(?!\w+:|#|/)([^)\s#]+)")
 CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 CLONE = re.compile(r"^> In a clone: .*\n\n", re.MULTILINE)
-UP = re.compile(r"(\]\()\.\./")
+UP = re.compile(r"(\]\()\.\./([^)#]+)")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -97,13 +111,25 @@ def on_page_markdown(text: str, page: Any, **_: Any) -> str:
     return INCLUDE.sub(lambda match: included(match[1], match[2] or ""), as_served(text))
 
 
+def on_post_build(config: Any) -> None:
+    """Put JupyterLite beside the pages, and give the explorer a way back to them."""
+    site = Path(config.site_dir)
+    if LITE.is_dir():
+        shutil.copytree(LITE, site / "lite", dirs_exist_ok=True)
+    explorer = (site / "explorer.html").read_text(encoding="utf-8")
+    if BACK not in explorer:
+        raise ValueError(f"docs/explorer.html has no {BACK}: run feather-ref explore -o docs/explorer.html")
+    link = '<p><a href="index.html">feather-ref documentation</a></p>'  # alone, the page has nowhere to go back to
+    (site / "explorer.html").write_text(explorer.replace(BACK, link), encoding="utf-8")
+
+
 def as_served(text: str) -> str:
     """A page of docs/ without what is for the reader of a clone alone, and its links as the site has them.
 
-    >>> as_served("# A\\n\\n> In a clone: see B.\\n\\n[C](../examples/c/README.md)")
-    '# A\\n\\n[C](examples/c/README.md)'
+    >>> as_served("# A\\n\\n> In a clone: see B.\\n\\n[C](../examples/c/README.md), [D](../feather_ref/cli.py)")
+    '# A\\n\\n[C](examples/c/README.md), [D](cli.md)'
     """
-    return UP.sub(r"\1", CLONE.sub("", text))
+    return UP.sub(lambda match: match[1] + INSTEAD.get(match[2], match[2]), CLONE.sub("", text))
 
 
 # --- what is in the repository ----------------------------------------------------------------
@@ -145,6 +171,7 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "formats/index.md", docs_formats.index_page()
     for row in fr.FORMATS.values():
         yield f"formats/{row.name}.md", docs_formats.format_page(row)
+    yield "kernels/figures.md", docs_figures.figures_page()
     yield "cli.md", cli_page()
     yield "api/index.md", api_index()
     for name in (*modules(), "feather_kernels"):  # whose names stand in one module
@@ -202,7 +229,15 @@ def notebook_page(path: Path) -> tuple[str, dict[str, bytes]]:
     body, resources = MarkdownExporter().from_notebook_node(outputs if fresh else notebook, resources=key)
     title, _, rest = body.strip().partition("\n")
     note = f"[Download this notebook]({path.name})" + ("." if fresh else "; here it stands without its outputs.")
-    return f"{title}\n\n{note}\n{rest}\n", dict(resources["outputs"])
+    return f"{title}\n\n{lite_link(path)}{note}\n{rest}\n", dict(resources["outputs"])
+
+
+def lite_link(path: Path) -> str:
+    """The button that opens a notebook in JupyterLite, where that has it; in HTML, for MkDocs knows no such page."""
+    if not (LITE / "files" / path.name).is_file():
+        return ""
+    where = f"../lite/notebooks/index.html?path={path.name}"
+    return f'<a class="md-button" href="{where}">Run it in your browser</a>\n\n'
 
 
 def sources(notebook: Any) -> list[str]:

@@ -67,7 +67,7 @@ page
 # reads the same row. So your format has a judge from the first minute:
 
 # %%
-verdict = conformance.check(lambda x: fr.encode(x, light, nan="zero"), light, nan="zero")
+verdict = conformance.check(lambda x: fr.encode(x, light), light)
 print(verdict)
 assert verdict
 
@@ -119,8 +119,8 @@ assert (finite.max, ieee.max) == (114688, 61440)
 # ## Your turn
 #
 # Write an encoder for a format with only sixteen codes, by **search**: take the code whose value is nearest; of two
-# that are equally near, the even one. Infinity gets the greatest code, NaN and negative numbers code 0. `VALUES` has
-# the values.
+# that are equally near, the even one. Infinity gets the greatest code, negative numbers code 0. NaN has no code here,
+# so the judge asks for none. `VALUES` has the values.
 
 # %%
 nibble = fr.Format("nibble", bits=4, exponent_bits=2, mantissa_bits=2, bias=1, signed=False, negative="zero")
@@ -135,7 +135,7 @@ def my_nibble(x: float) -> int:
 
 
 # %% tags=["judge"]
-result = conformance.check(my_nibble, nibble, nan="zero", scalar=True)
+result = conformance.check(my_nibble, nibble, scalar=True)
 print("Solved!" if result else "Not solved yet, and that is fine. The judge says:", result, sep="\n")
 
 # %% [markdown]

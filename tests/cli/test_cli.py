@@ -71,7 +71,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     x = np.linspace(-1, 1, 24, dtype=np.float32).reshape(4, 6)
     files.save("model.safetensors", {"layer.weight": x, "layer.bias": x[0], "ids": np.arange(3)})
     files.save("weights.npz", {"layer.weight": x, "layer.bias": x[0]})
-    files.save("small.safetensors", {"layer.weight": fr.pack_tensor(x, "e4m3", "row")})
+    small = fr.pack_tensor(x, "e4m3", "row")
+    files.save("small.safetensors", {"layer.weight": small})
+    files.save("back.safetensors", {"layer.weight": small.dequantize()})
     files.save("model-f16.gguf", {"layer.weight": np.resize(x, (4, 32)).astype(np.float16)})
     codes = fr.encode(x, "e4m3")
     files.save("input.npy", {"x": x})
@@ -158,6 +160,29 @@ def test_the_table_of_the_issue() -> None:
         ["80", "1 0000 000", "-0"],
         ["FF", "1 1111 111", "NaN"],
     ]
+
+
+def test_codes_are_hex_and_what_looks_decimal_is_told_so() -> None:
+    note = "note: codes are read in hex: 10 is 0x10 = 16"
+    for arguments in (("decode", "e4m3", "7", "10"), ("explain", "e4m3", "--code", "10")):
+        result = run(*arguments)
+        assert (result.exit_code, result.stderr) == (0, f"{note}\n")
+        assert note not in result.stdout
+    for plain in (("7", "8"), ("7E", "10"), ("0x10",), ("0b1",)):
+        assert run("decode", "e4m3", *plain).stderr == ""
+
+
+def test_what_a_newcomer_types_first_is_answered_with_the_way() -> None:
+    assert refused("encode", "0.3").endswith("'0.3' is a number; the format comes first: e4m3 0.3")
+    assert refused("explain", "0.3").endswith("the format comes first: e4m3 0.3")
+    assert refused("explain", "e4m3", "7E") == "'7E' is not a number; a code is written 0x7E"
+    assert ok("encode", "-h") == ok("encode", "--help")
+
+
+def test_a_small_0b_is_binary_and_a_code_of_ours_is_hex() -> None:
+    assert [row[0] for row in cells(ok("decode", "bf16", "0b10", "0B10", "0b1", "B1"))[1:]] == [
+        "0002", "0B10", "0001", "00B1",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

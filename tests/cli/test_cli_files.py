@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import feather_ref as fr
-from command import ok, run
+from command import ok, refused, run
 from feather_ref import files, repack
 
 
@@ -49,6 +49,26 @@ def test_options_reach_the_packer(folder: Path) -> None:
         wanted = fr.pack_tensor(before["w"], "e4m3", "row", "pow2", **policies)
         assert after["w"].words.tobytes() == wanted.words.tobytes()
         assert after["w"].scale.tobytes() == wanted.scale.tobytes()
+
+
+@pytest.mark.parametrize("fmt", ["e3m2", "e4m3", "fp16", "e2m1"])
+def test_the_order_of_lanes(folder: Path, fmt: str) -> None:
+    """The file says it, whatever dtype the codes have there."""
+    packing = ("pack", "model.safetensors", "-o", "small.safetensors", "--scale", "row", "--format")
+    ok(*packing, fmt, "--order", "big")
+    with files.load("model.safetensors") as before, files.load("small.safetensors") as after:
+        wanted = fr.pack_tensor(before["w"], fmt, "row", order="big")
+        assert after["w"].order == "big"
+        assert after["w"].words.tobytes() == wanted.words.tobytes()
+    ok("pack", "small.safetensors", "-o", "copy.safetensors", "--format", "e4m3")
+    assert ok("diff", "small.safetensors", "copy.safetensors") == "equal\n"
+
+
+def test_an_order_that_has_no_place(folder: Path) -> None:
+    packing = ("pack", "model.safetensors", "--order", "big", "-o")
+    assert "'mxfp4' has the order 'little' alone" in refused(*packing, "a.safetensors", "--format", "mxfp4")
+    assert "order='big': a .gguf file has" in refused(*packing, "a.gguf", "--format", "bf16")
+    assert sorted(os.listdir()) == ["model.safetensors"]
 
 
 def test_a_row_of_one_s_own_goes_through_a_file(folder: Path) -> None:
@@ -98,12 +118,50 @@ def test_diff_of_many_tensors(folder: Path) -> None:
     lines = run("diff", "small.safetensors", "other.safetensors").output.splitlines()
     assert "b: A is e4m3 [6], little, scale [1]; B is float64 [6]" in lines
     assert any(line.startswith("w: ") and line.endswith("of 24 differ") for line in lines)
+    assert "b: 5 of 6 values differ, by at most 0.0311 at [2]" in lines  # (384 - 370.09) / 448
     files.save("x.npz", {"p": 1.0, "q": np.nan})
     files.save("y.npz", {"p": -0.0, "r": np.nan})
     result = run("diff", "x.npz", "y.npz")
     assert result.output.splitlines() == [
         "q: only in A", "r: only in B", "p: 1 of 1 differ", "  []  3FF0000000000000  8000000000000000",
     ]  # fmt: skip
+
+
+def test_diff_of_what_is_packed_and_what_is_not(folder: Path) -> None:
+    ok(*PACK)
+    ok("unpack", "small.safetensors", "-o", "back.safetensors")
+    assert ok("diff", "small.safetensors", "back.safetensors").splitlines() == [
+        "b: A is e4m3 [6], little, scale [1]; B is float32 [6]", "b: all 6 values are equal",
+        "w: A is e4m3 [4, 6], little, scale [4, 1]; B is float32 [4, 6]", "w: all 24 values are equal",
+    ]  # fmt: skip
+    ok("pack", "model.safetensors", "-o", "other.safetensors", "--format", "mxfp8")
+    result = run("diff", "small.safetensors", "other.safetensors")
+    assert (result.exit_code, "B is mxfp8_e4m3 [4, 6], axis -1" in result.output) == (1, True)
+    assert "values differ, by at most" in result.output
+
+
+@pytest.mark.parametrize(
+    ("codes", "values", "line"),
+    [
+        ([0x7F, 0xFF], [np.nan, -np.nan], "all 2 values are equal"),
+        ([0x80, 0x38], [0.0, 1.0], "1 of 2 values differ, by at most 0 at [0]"),
+        ([0x7F, 0x38], [1.0, 1.5], "2 of 2 values differ, by at most inf at [0]"),
+        ([0x30, 0x7E], [0.5, np.inf], "1 of 2 values differ, by at most inf at [1]"),
+    ],
+)
+def test_diff_by_value_is_exact(folder: Path, codes: list[int], values: list[float], line: str) -> None:
+    packed = fr.PackedTensor(np.array([codes[0] | codes[1] << 8], np.uint32), None, (2,), "e4m3")
+    files.save("a.safetensors", {"t": packed})
+    np.save("b.npy", np.array(values))
+    result = run("diff", "a.safetensors", "b.npy")
+    assert (result.exit_code, result.output.splitlines()[1]) == (int("differ" in line), f"t: {line}")
+
+
+def test_diff_takes_no_long_integer_for_a_value(folder: Path) -> None:
+    files.save("a.safetensors", {"t": fr.pack_tensor([1.0, 2.0], "e4m3")})
+    np.save("b.npy", np.array([1, 2**53 + 1]))
+    result = run("diff", "a.safetensors", "b.npy")
+    assert (result.exit_code, result.output) == (1, "t: A is e4m3 [2], little, no scale; B is int64 [2]\n")
 
 
 def test_diff_against_the_input(folder: Path) -> None:

@@ -23,11 +23,11 @@ import feather_ref as fr
 from feather_ref import explorer
 from feather_ref.cli import cli
 
-TOOLS = ("docs_docstrings", "docs_formats", "docs_links", "docs_site")
+TOOLS = ("docs_docstrings", "docs_figures", "docs_formats", "docs_links", "docs_site")
 for _name in ("material", "mkdocstrings_handlers.python", "nbconvert"):
     pytest.importorskip(_name, reason="needs the extra `docs`")
 
-docs_docstrings, docs_formats, docs_links, docs_site = map(importlib.import_module, TOOLS)
+docs_docstrings, docs_figures, docs_formats, docs_links, docs_site = map(importlib.import_module, TOOLS)
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SECONDS = 300  # that a build may take
@@ -37,7 +37,8 @@ FLAGS = (
 )  # fmt: skip
 LOOKED_AT = (
     "index.html", "policies.html", "blocks.html", "judge.html", "cli.html", "formats/index.html", "formats/e4m3.html",
-    "formats/fp32.html", "tutorials/02_rounding.html", "api/index.html", "api/feather_ref.codec.html",
+    "formats/fp32.html", "tutorials/02_rounding.html", "kernels/figures.html", "api/index.html",
+    "api/feather_ref.codec.html",
 )  # fmt: skip
 
 pytestmark = pytest.mark.slow  # a build of the site, and a browser
@@ -156,6 +157,47 @@ def test_the_home_page_is_the_readme(site: Path) -> None:
     assert "0x30403444" in text(site, "index.html")
 
 
+def test_the_explorer_of_the_site_leads_back_and_no_other_does(site: Path, pages: dict[str, Any]) -> None:
+    assert [link.target for link in pages["explorer.html"].links if not link.fetched] == ["index.html"]
+    assert "<a href" not in (ROOT / "docs" / "explorer.html").read_text(encoding="utf-8").split("<main>")[0]
+
+
+def test_a_new_run_is_a_section_whatever_it_measured(tmp_path: Path) -> None:
+    rows = [
+        {"work": "read", "us": 10.0, "gbs": 1000.0},
+        {"work": "gemv", "format": "e4m3", "n": 8, "k": 4, "right": True, "us": 1.25, "gbs": 900.0},
+        {"work": "gemv", "format": "e5m2", "n": 8, "k": 4, "right": False, "us": None, "gbs": 1800.5},
+        {"work": "juggle", "balls": 3},
+    ]
+    for name, quick in (("a", True), ("b", False)):
+        run = {"machine": {"gpu": f"Card {name}", "versions": {"numba": "1"}}, "quick": quick, "rows": rows}
+        (tmp_path / f"{name}.json").write_text(json.dumps(run), encoding="utf-8")
+    (tmp_path / "c.jsonl").write_text('{"kernel": "k", "spills": 0}\n', encoding="utf-8")
+    shown = docs_figures.figures_page(tmp_path)
+    assert [line for line in shown.splitlines() if line.startswith("## ")] == [
+        "## Card b: b.json", "## Card a: a.json (a quick run)", "## Compiled without a GPU: c",
+    ]  # fmt: skip
+    for line in (
+        "| gemv | e4m3 | 8 | 4 | yes | 1.2 | 900.0 |",
+        "| gemv | e5m2 | 8 | 4 | NO |  | 1,800 |",
+        "| juggle | 3 |",
+    ):
+        assert shown.count(line) == 2
+    heads = ["| work | us | GB/s |", "| work | format | n | k | compared | us | GB/s |", "| work | balls |"]
+    assert [line for line in shown.splitlines() if line.startswith("| work")] == heads * 2
+    assert "| kernel | spills |\n|---|---|\n| k | 0 |" in shown
+    assert shown.count("<svg") == 2
+
+
+def test_every_run_of_the_repository_is_on_the_site(site: Path) -> None:
+    shown = text(site, "kernels/figures.html")
+    runs = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in docs_figures.RESULTS.glob("*.json")}
+    assert runs
+    for name, run in runs.items():
+        assert f": {name}" in shown
+        assert all(f"<td>{docs_figures.cell(row['us'])}</td>" in shown for row in run["rows"] if row.get("us"))
+
+
 # --- its links --------------------------------------------------------------------------------
 
 
@@ -183,7 +225,7 @@ def test_dead_links_are_found(tmp_path: Path) -> None:
 # --- how it is made ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tool", [docs_docstrings, docs_formats, docs_links, docs_site], ids=TOOLS)
+@pytest.mark.parametrize("tool", [docs_docstrings, docs_figures, docs_formats, docs_links, docs_site], ids=TOOLS)
 def test_doctests_of_the_tools(tool: Any) -> None:
     assert doctest.testmod(tool).failed == 0
 

@@ -127,8 +127,30 @@ def test_number_line_draws_every_value(name: str) -> None:
 def test_number_line_of_a_wide_format_draws_powers_of_two() -> None:
     want = {2.0**k for k in range(-24, 16)}
     assert _drawn(draw.number_line("fp16", log=True)) == want
-    texts = [text.get_text() for text in draw.number_line("fp32", log=True).axes[0].texts]
-    assert texts[0] == "fp32: 277 positive powers of two"  # 2^-149 .. 2^127
+
+
+@pytest.mark.parametrize(("name", "first", "last", "step"), [("fp32", -149, 127, 8), ("e8m0", -127, 127, 4)])
+def test_powers_of_two_that_stand_too_close_are_drawn_on_a_band(name: str, first: int, last: int, step: int) -> None:
+    figure = draw.number_line(name, log=True)
+    check_layout(figure)
+    assert _drawn(figure) == {2.0**k for k in range(first, last + 1) if k % step == 0}
+    title = figure.axes[0].texts[0].get_text()
+    assert (f": {last - first + 1} positive" in title, f", every {step}th drawn" in title) == (True, True)
+    bands = sorted(tuple(patch.get_bbox().intervalx) for patch in figure.axes[1].patches)
+    assert (bands[0][0], bands[-1][1]) == (2.0**first, 2.0 ** (last + 1))
+    assert all(one[1] == two[0] for one, two in itertools.pairwise(bands))
+    ends = [label.get_text() for label in figure.axes[1].get_xticklabels()]
+    assert (ends[0], ends[-1], "2^0" in ends) == (f"2^{first}", f"2^{last}", True)
+
+
+@pytest.mark.parametrize("name", ["e3m2", "e4m3", "e5m2", "e8m0", "fp16", "bf16", "fp32", "ue4m3", "light"])
+def test_no_two_labels_of_a_log_line_touch(name: str) -> None:
+    light = Format("light", 6, exponent_bits=3, mantissa_bits=3, bias=3, signed=False)
+    axes = draw.number_line(light if name == "light" else name, log=True).axes[1]
+    renderer = FigureCanvasAgg(axes.figure).get_renderer()
+    boxes = [label.get_window_extent(renderer) for label in axes.get_xticklabels()]
+    assert len(boxes) >= 3
+    assert all(one.x1 + draw.CHAR * 150 / 72 < two.x0 for one, two in itertools.pairwise(boxes))  # a character
 
 
 # --- rounding regions -------------------------------------------------------------------------
@@ -165,6 +187,7 @@ def test_rounding_regions(name: str, lo: float, hi: float) -> None:
     figure = draw.rounding_regions(name, lo, hi, dark=lo < 0)
     check_layout(figure)
     axes, renderer = figure.axes[1], FigureCanvasAgg(figure).get_renderer()
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("x", "value")
     for label in axes.texts:  # no step's name on the axis
         box = label.get_window_extent(renderer)
         assert axes.bbox.x0 - 1 <= box.x0 and box.x1 <= axes.bbox.x1 + 1

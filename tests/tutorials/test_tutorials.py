@@ -5,10 +5,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import multiprocessing.process
 import os
 import re
 import shutil
+import socket
 import statistics
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -19,6 +25,7 @@ import pytest
 from click.testing import CliRunner
 from matplotlib.image import imread
 
+import docs_lite
 import feather_ref
 import notebooks
 import shots
@@ -48,6 +55,12 @@ PARTS = (
     "## In the standard", "CC BY 4.0",
 )  # fmt: skip
 
+# What Python in a browser cannot do; their modules are there, and can be imported.
+IMPOSSIBLE = (
+    (threading.Thread, "start"), (subprocess.Popen, "__init__"), (multiprocessing.process.BaseProcess, "start"),
+    (socket.socket, "connect"),
+)  # fmt: skip
+
 every = pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
 
 
@@ -71,12 +84,25 @@ class Ran(NamedTuple):
     shown: list[Any]
 
 
+@contextlib.contextmanager
+def as_in_a_browser() -> Iterator[None]:
+    """No threads, no processes, no sockets."""
+    with contextlib.ExitStack() as stack:
+        for owner, name in IMPOSSIBLE:
+            stack.enter_context(mock.patch.object(owner, name, side_effect=OSError("not in a browser")))
+        yield
+
+
 @functools.cache
 def ran(source: Path) -> Ran:
-    """A notebook, run as a student gets it."""
+    """A notebook, run as a student gets it; those for browsers, as if in one."""
     shown: list[Any] = []
     text = io.StringIO()
-    with contextlib.redirect_stdout(text), mock.patch.dict(os.environ):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.redirect_stdout(text))
+        stack.enter_context(mock.patch.dict(os.environ))
+        if source.with_suffix(".ipynb") in docs_lite.notebooks():
+            stack.enter_context(as_in_a_browser())
         if source.stem == SIMULATED:
             os.environ["FEATHER_TARGET"] = "simulator"
             kernels = pytest.importorskip("feather_kernels", reason="no kernels, or no greenlet", exc_type=ImportError)
@@ -94,6 +120,25 @@ def judged(source: Path, code: str) -> bool:
         exec(code, names)
         exec(judge, names)
     return bool(names["result"])
+
+
+# --- in a browser -----------------------------------------------------------------------------
+
+
+def test_six_are_for_browsers_and_a_browser_has_what_they_import() -> None:
+    given = {*sys.stdlib_module_names, "feather_ref", "matplotlib", "numpy"}  # of Pyodide and of the page
+    assert [path.stem for path in docs_lite.notebooks()] == list(NAMES[:6])
+    for path in docs_lite.notebooks():
+        code = "\n".join(cell.source for cell in cells(path.with_suffix(".py"), "code"))
+        assert {name.partition(".")[0] for name in re.findall(r"^ *(?:import|from) ([\w.]+)", code, re.M)} <= given
+
+
+def test_what_they_import_starts_no_threads_and_no_processes() -> None:
+    owners = sorted({owner.__module__ for owner, _ in IMPOSSIBLE})
+    taken = "".join(f"{owner.__module__}.{owner.__name__}.{name} = None\n" for owner, name in IMPOSSIBLE)
+    code = f"import numpy, matplotlib.figure, {', '.join(owners)}\n{taken}"
+    code += "from feather_ref import allocate, blocks, conformance, draw\n"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 # --- pairs ------------------------------------------------------------------------------------

@@ -1,7 +1,5 @@
 """Solution of 08: encode by search in the table of values."""
 
-import math
-
 import numpy as np
 
 import feather_ref as fr
@@ -11,7 +9,7 @@ VALUES = fr.decode(np.arange(16, dtype=np.uint8), nibble).tolist()
 
 
 def my_nibble(x: float) -> int:
-    if math.isnan(x) or x <= 0:
+    if x <= 0:
         return 0
     if x >= VALUES[-1]:
         return 15
