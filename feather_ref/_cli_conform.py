@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from feather_ref.blocks import get_block_format
 from feather_ref.files import replacing
 
 if TYPE_CHECKING:
@@ -45,7 +46,18 @@ def _number(ctx: click.Context, param: click.Parameter, value: float) -> float:
 
 
 SECONDS = click.FloatRange(0, 1e6, min_open=True)
-SEED = click.option("--seed", type=click.IntRange(0), help="One more input of each run, drawn with this seed.")
+SEED = click.option(
+    "--seed", type=click.IntRange(0), help="One more input of each run, or 64 more blocks, drawn with this seed."
+)
+
+
+FORCE = click.option("--force", is_flag=True, help="Replace a file that is there.")
+
+
+def _check_free(name: str, output: Path | None, force: bool) -> None:
+    """Refuse to write over a file, as the file commands do; a device or a pipe is none."""
+    if output is not None and output.is_file() and not force:
+        raise ValueError(f"{name}: {output} is there already; --force replaces it")
 
 
 @click.command()
@@ -54,21 +66,28 @@ SEED = click.option("--seed", type=click.IntRange(0), help="One more input of ea
 @EVERY
 @SEED
 @click.option("-o", "--output", type=OUTPUT, help="A file. Default: stdout.")
-def gen(vector_id: str, as_hex: bool, exhaustive: bool, seed: int | None, output: Path | None) -> None:
+@FORCE
+def gen(vector_id: str, as_hex: bool, exhaustive: bool, seed: int | None, output: Path | None, force: bool) -> None:
     """Write the inputs of a suite.
 
     Binary: the bits of each input, little-endian, as wide as the source; operands side by side. Of
     a run file these are the first, the middle and the last input of each run.
+
+    A block is one record, in hex one line: for block.* its float32 numbers; for dequantize.* its
+    scale code and its element codes, a byte each. For nvfp4 the amax of the block's tensor stands
+    before its numbers, and the tensor's float32 scale before its codes.
 
     \b
     Examples:
       $ feather-ref gen convert.f32.e4m3.rne.sat.run -o in.bin
       $ feather-ref gen convert.f32.e4m3.rne.sat.run --hex -o in.hex
       $ feather-ref gen convert.f32.e4m3.rne.sat.run | ./dut | feather-ref check convert.f32.e4m3.rne.sat.run
+      $ feather-ref gen block.f32.mxfp4.rne.sat.blk --hex
     """
     from feather_ref.conformance.pipe import write_inputs  # noqa: PLC0415 - NumPy work, for these commands alone
     from feather_ref.conformance.progress import bar  # noqa: PLC0415
 
+    _check_free("output", output, force)
     s = _suite(vector_id, exhaustive, seed)
     if output is None:
         if sys.stdout is None:
@@ -79,7 +98,7 @@ def gen(vector_id: str, as_hex: bool, exhaustive: bool, seed: int | None, output
         return
     with replacing(output) as stream, bar(vector_id) as step:
         write_inputs(s, stream, as_hex, step)
-    click.echo(f"{output}: {s.domain} inputs", err=True)
+    click.echo(f"{output}: {s.domain} {'blocks' if s.width > 1 else 'inputs'}", err=True)
 
 
 @click.command()
@@ -104,7 +123,8 @@ def check(
     verdict unknown. A program or C function that dies is run again to find the input that kills it.
 
     Protocol of --run: inputs, little-endian records of the source's width, on stdin; results, of
-    the code's storage width, on stdout.
+    the code's storage width, on stdout. The results of a block are its scale code and then its
+    element codes, a byte each; those of dequantize.* are float32.
 
     Exit code 0: all pass; 1: wrong results, a crash or a timeout; 2: usage, too few or too many
     results, corrupt vectors; 3: nothing ran.
@@ -115,6 +135,7 @@ def check(
       $ feather-ref check convert.f32.e4m3.rne.sat.run out.hex --hex
       $ feather-ref check convert.f32.e4m3.rne.sat.run --run "./dut --fast"
       $ feather-ref check convert.f32.e4m3.rne.sat.run --library ./libdut.so:encode
+      $ feather-ref check block.f32.mxfp4.rne.sat.blk --run ./quantizer --seed 1
     """
     from feather_ref.conformance.pipe import judge_stream  # noqa: PLC0415 - NumPy work, for these commands alone
     from feather_ref.conformance.process import judge_program  # noqa: PLC0415
@@ -153,12 +174,16 @@ def _suite(vector_id: str, exhaustive: bool, seed: int | None) -> Any:
 def _ids_of_a_format(text: str) -> str | None:
     """A pattern of the ids of the last format that a text names; None where it names none that has ids."""
     from feather_ref import golden  # noqa: PLC0415 - NumPy work, for these commands alone
+    from feather_ref.conformance.block_vectors import blocks_with_vectors  # noqa: PLC0415
     from feather_ref.conformance.checking import id_of  # noqa: PLC0415
     from feather_ref.conformance.judge import all_ids  # noqa: PLC0415
     from feather_ref.formats import get_format  # noqa: PLC0415
 
     known = all_ids()
     for word in (text, *reversed(text.split("."))):
+        with contextlib.suppress(ValueError):
+            if (name := get_block_format(word).name) in blocks_with_vectors():
+                return f"*.{name}.*"
         with contextlib.suppress(ValueError):
             name = get_format(golden.TOKENS.get(word, word)).name
             start = id_of(golden.Question("convert", "fp32", name, {}, None, None, "run")).split(".exact.")[0]
@@ -169,8 +194,7 @@ def _ids_of_a_format(text: str) -> str | None:
 
 def _program(s: Any, command: str | None, library_name: str | None, as_hex: bool, timeout: float) -> Any:
     """The program to run: the user's own, or the one that calls a C function."""
-    from feather_ref.conformance import c_process  # noqa: PLC0415 - for this command alone
-    from feather_ref.conformance.process import Program  # noqa: PLC0415
+    from feather_ref.conformance.process import Program, library_command  # noqa: PLC0415 - for this command alone
 
     if command is not None:
         words = shlex.split(command, posix=os.name == "posix")
@@ -182,8 +206,8 @@ def _program(s: Any, command: str | None, library_name: str | None, as_hex: bool
         raise click.UsageError("--library: write PATH:SYMBOL, as ./libdut.so:encode")
     if as_hex:
         raise click.UsageError("--hex: a C function takes binary")
-    sizes = sum(column.itemsize for column in next(s.inputs()).bits), s.result_dtype.itemsize
-    words = [sys.executable, "-I", str(c_process.__file__), str(Path(path).resolve()), symbol, *map(str, sizes)]
+    sizes = sum(column.itemsize for column in next(s.inputs()).bits), s.result_dtype.itemsize * s.width
+    words = library_command(str(Path(path).resolve()), symbol, *sizes)
     try:
         started = subprocess.run(words, input=b"", capture_output=True, check=False, timeout=timeout)
     except subprocess.TimeoutExpired:
@@ -208,24 +232,42 @@ def exit_code(reports: Sequence[Report]) -> int:
 def suites(pattern: str, as_json: bool) -> None:
     """List the suites whose id matches a pattern.
 
+    With their level, and how many inputs, pairs or blocks there are.
+
     \b
     Examples:
       $ feather-ref suites "convert.f32.e4m3.*"
       $ feather-ref suites "convert.f64.*.rne.sat.run"
+      $ feather-ref suites "*.mxfp4.*"
     """
-    from feather_ref import golden  # noqa: PLC0415 - NumPy work, for these commands alone
-    from feather_ref.conformance.judge import suites as matching  # noqa: PLC0415
-    from feather_ref.conformance.vectors import sibling  # noqa: PLC0415
+    from feather_ref.conformance.judge import suites as matching  # noqa: PLC0415 - NumPy work, for these commands alone
 
     names = matching(pattern)
-    rows = [golden.find(sibling(name) if ".f64." in name and name not in golden.manifest() else name) for name in names]
+    found = [{"id": name, **dict(zip(("level", "domain", "unit"), _about(name), strict=True))} for name in names]
     if as_json:
-        found = [{"id": name, "level": row["level"]} for name, row in zip(names, rows, strict=True)]
         click.echo(json.dumps(found, indent=2))
         return
-    width = max(map(len, names))
-    for name, row in zip(names, rows, strict=True):
-        click.echo(f"{name.ljust(width)}  {row['level']}")
+    wide, level = (max(len(str(row[key])) for row in found) for key in ("id", "level"))
+    for row in found:
+        said = "ends of the float32 runs"
+        if row["domain"]:
+            said = f"{'2^32' if row['domain'] == 1 << 32 else format(row['domain'], ',')} {row['unit']}"
+        click.echo(f"{row['id']:{wide}}  {row['level']:{level}}  {said}")
+
+
+def _about(vector_id: str) -> tuple[str, int | None, str]:
+    """Level, count and what is counted; None for a float64 suite, whose inputs are made from a run file."""
+    from feather_ref import golden  # noqa: PLC0415 - NumPy work, for this command alone
+    from feather_ref.conformance.block_vectors import find_block  # noqa: PLC0415
+    from feather_ref.conformance.vectors import sibling  # noqa: PLC0415
+
+    if vector_id.partition(".")[0] in golden.BLOCK_OPERATIONS:
+        row = find_block(vector_id)
+        pairs = ".nvfp4." in vector_id and row["op"] == "scale"
+        return row["level"], int(row["domain"]), "blocks" if row["shape"] == "blk" else "pairs" if pairs else "inputs"
+    made = ".f64." in vector_id and vector_id not in golden.manifest()
+    row = golden.find(sibling(vector_id) if made else vector_id)
+    return row["level"], None if made else int(row["domain"]), "inputs"
 
 
 @click.command()
@@ -235,18 +277,25 @@ def suites(pattern: str, as_json: bool) -> None:
 @click.option("--json", "output", type=OUTPUT, help="Write the report, as JSON lines.")
 @click.option("--shard", metavar="I/N", help="Only every Nth suite, from the Ith on: 1/4 to 4/4 are all.")
 @click.option("--merge", "merged", metavar="FILE...", is_flag=True, help="Read the reports of all shards as one.")
+@click.option("--scales", is_flag=True, help="Ask for scales of blocks alone: which rule is it?")
+@FORCE
 @EVERY
 @SEED
 @click.argument("files", metavar="[FILES]...", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def conform(
     impl: str | None, formats: tuple[str, ...], globs: tuple[str, ...], output: Path | None, shard: str | None,
-    merged: bool, exhaustive: bool, seed: int | None, files: tuple[Path, ...],
+    merged: bool, scales: bool, force: bool, exhaustive: bool, seed: int | None, files: tuple[Path, ...],
 ) -> None:  # fmt: skip
     """Judge a library on every suite that it can answer.
 
     Shows what fails, which option the library takes where the standards leave a choice, and which
     profile is nearest. A failure that the adapter expects is listed with its reason, and is an
-    error when it passes.
+    error when it passes. A C function of an adapter is called in a process of its own, so that one
+    that dies is in the report, with its input.
+
+    With --scales, the scale rules that gfloat, gguf, ml_dtypes, torchao or module:function have: for
+    each function the rule that fits best, and where it first differs. The function takes float32
+    blocks (n, k), as one tensor, and returns the scale code of each; say its --format.
 
     Exit code 0: all pass, or fail as expected; 1: mismatches; 2: usage, errors or corrupt vectors;
     3: nothing ran.
@@ -257,17 +306,23 @@ def conform(
       $ feather-ref conform --impl ml_dtypes --format e4m3 --json report.jsonl
       $ feather-ref conform --impl ml_dtypes --suite "decode.*" --shard 1/2 --json a.jsonl
       $ feather-ref conform --merge a.jsonl b.jsonl
+      $ feather-ref conform --impl gfloat --scales --format mxfp4
     """
     from feather_ref.conformance import conform as runs  # noqa: PLC0415 - NumPy work, for these commands alone
 
     if merged:
-        if not files or impl or formats or globs or shard or output or exhaustive or seed is not None:
+        if not files or impl or formats or globs or shard or output or scales or exhaustive or seed is not None:
             raise click.UsageError("--merge takes the files of all shards, and nothing else")
         found = runs.merge(files)
         _show_outcomes(found.outcomes, found.header["impl"], found.header["versions"])
         sys.exit(runs.exit_code(found.outcomes))
     if impl is None or files:
         raise click.UsageError("say --impl NAME, or --merge FILE...")
+    if scales:
+        if globs or shard or output or exhaustive or seed is not None:
+            raise click.UsageError("--scales takes --impl and --format, and nothing else")
+        sys.exit(_scales(impl, formats))
+    _check_free("json", output, force)
     selection = runs.Selection(formats, globs, exhaustive, seed)
     sys.exit(_conform(impl, selection, output, _shard(shard)))
 
@@ -303,6 +358,19 @@ def _conform(impl: str, selection: Any, output: Path | None, shard: tuple[int, i
     _show_outcomes(outcomes, adapter.name, runs.versions(adapter))
     _show_traits(traits, near)
     return runs.exit_code(outcomes)
+
+
+def _scales(impl: str, formats: tuple[str, ...]) -> int:
+    """Which scale rule each function of a library has; 1 where one has none of them."""
+    from feather_ref.conformance.scale_libraries import scale_functions  # noqa: PLC0415 - for this command alone
+    from feather_ref.conformance.scales import fingerprint_scales  # noqa: PLC0415
+
+    failed = False
+    for each in scale_functions(impl, formats):
+        best = fingerprint_scales(each.function, each.bfmt)[0]
+        click.echo(f"{each.bfmt.name}  {each.name}  {best}")
+        failed |= best.wrong > 0
+    return FAILED if failed else PASSED
 
 
 FAILURES = 3  # of a suite, in the overview; all that are kept are in the report

@@ -32,10 +32,14 @@ def export(vector_id: str, kind: str, output: Path | None, force: bool) -> None:
     memh  an image for $readmemh, of up to 65536 words
     csv   the lines, under a head
 
+    Of blocks, scales and elements have all of them but memh; a list of whole blocks has c, an array
+    of structures with a verdict, and csv.
+
     \b
     Examples:
       $ feather-ref export convert.f32.e4m3.rne.sat.run --as sva -o e4m3_sat.sv
       $ feather-ref export decode.e4m3.f32.exact.none.tab --as memh
+      $ feather-ref export block.f32.mxfp4.rne.sat.blk --as c
     """
     if output is not None and output.exists() and not force:
         raise ValueError(f"output: {output} is there already; --force replaces it")

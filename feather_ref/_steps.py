@@ -56,10 +56,9 @@ def load_steps(vector_id: str, folder: Path | None = None) -> Steps:
     """
     row = golden.find(vector_id, folder)
     read_file(vector_id, folder)
-    asked = golden.question(vector_id)
-    source, target = get_format(asked.source), get_format(asked.target)
-    in_bits = source.bits * golden.OPERATIONS[asked.op]
-    out_bits, nans = (8, []) if asked.op == "compare" else (target.bits, nan_ranges(target))
+    op, operands, source, target = asked_of(vector_id)
+    in_bits = source.bits * operands
+    out_bits, nans = (8, []) if op == "compare" else (target.bits, nan_ranges(target))
     if row["shape"] == "tab":
         z, j = _table(vector_id, nans, folder)
     else:
@@ -69,6 +68,30 @@ def load_steps(vector_id: str, folder: Path | None = None) -> Steps:
         at = np.searchsorted(runs.lo, _widened(source), side="right") - 1
         z, j = runs.z[at], runs.j[at]
     return Steps(in_bits, out_bits, nans, *_merge(z.astype(np.int64), j.astype(np.int64)))
+
+
+class Asked(NamedTuple):
+    """What an id asks: how many operands of which row give which."""
+
+    op: str
+    operands: int
+    source: Format
+    target: Format
+
+
+def asked_of(vector_id: str) -> Asked:
+    """The rows of an id; of one of blocks amax and the scale, or a quotient and the element.
+
+    >>> asked_of("scale.f32.mxfp4.exact.sat.run").target.name
+    'e8m0'
+    """
+    if vector_id.partition(".")[0] in golden.BLOCK_OPERATIONS:
+        blocks = golden.block_question(vector_id)
+        target = blocks.bfmt.element if blocks.op == "element" else blocks.bfmt.scale
+        operands = 2 if blocks.shape in ("tv", "dig") else 1
+        return Asked(blocks.op, operands, get_format(blocks.source), target)
+    asked = golden.question(vector_id)
+    return Asked(asked.op, golden.OPERATIONS[asked.op], get_format(asked.source), get_format(asked.target))
 
 
 def read_file(vector_id: str, folder: Path | None = None) -> bytes:

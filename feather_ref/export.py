@@ -3,12 +3,13 @@
     kind    what it is                                      of which shapes
     sv      a package: expected value, digit and verdict    run, tab
     sva     the package, and a module that asserts it       run, tab
-    c       a header: table, search, verdict; C99 and C++   run, tab
+    c       a header: table, search, verdict; C99 and C++   run, tab, blk
     memh    an image for $readmemh, up to 64 Ki words       run, tab
     csv     the lines, with a head                          all but msk and memh
 
 Every form holds the judge digits, and a NaN passes by class.  A table of up to 64 Ki inputs is an
-array in C; a longer list of runs is searched.  No form needs anything of ours at run time.
+array in C; a longer list of runs is searched; whole blocks are an array of structures.  No form
+needs anything of ours at run time.
 
 Source: IEEE 1800-2017 (SystemVerilog), clauses 16, 21.4, 26, 35; ISO C99; design of this project.
 """
@@ -21,7 +22,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from feather_ref import golden
-from feather_ref._steps import Steps, load_steps, read_file
+from feather_ref._steps import Steps, asked_of, load_steps, nan_ranges, read_file
 
 DENSE = 1 << 16  # inputs: up to here a table has a cell for each
 _PER_LINE = 8  # numbers on a line of C
@@ -41,12 +42,30 @@ def export(vector_id: str, kind: str, folder: Path | None = None) -> str:
             raise TypeError(f"{name} must be a str, got {type(given).__name__}")
     if kind not in _KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
-    row = golden.find(vector_id, folder)
-    shapes = _LISTS if kind == "csv" else _STEPS
-    if row["shape"] not in shapes:
-        also = f"; it has csv, and {row['path']} itself" if row["shape"] in _LISTS else f"; take {row['path']} itself"
-        raise ValueError(f"vector_id: a .{row['shape']} file cannot be exported as {kind}{also}")
-    return "".join(f"{line}\n" for line in _KINDS[kind](vector_id, folder))
+    row = _find(vector_id, folder)
+    kinds = _SHAPES.get(row["shape"], ())
+    if kind not in kinds:
+        also = f"it has {', '.join(kinds)}, and {row['path']} itself" if kinds else f"take {row['path']} itself"
+        raise ValueError(f"vector_id: a .{row['shape']} file cannot be exported as {kind}; {also}")
+    write = _c_blocks if (kind, row["shape"]) == ("c", "blk") else _KINDS[kind]
+    return "".join(f"{line}\n" for line in write(vector_id, folder))
+
+
+def _find(vector_id: str, folder: Path | None) -> golden.Row:
+    """The manifest row; an error that says so for a suite of blocks that has no file."""
+    try:
+        return golden.find(vector_id, folder)
+    except ValueError:
+        try:
+            asked = golden.block_question(vector_id)
+        except ValueError:
+            asked = None
+        if asked is None or asked.shape != "blk" or asked.op not in ("block", "dequantize"):
+            raise
+        raise ValueError(
+            f"vector_id: {vector_id!r} has no file to export: its answers are made when they are asked for; "
+            "`feather-ref gen` writes its inputs, and `feather-ref check` judges"
+        ) from None
 
 
 # --- what all kinds say -----------------------------------------------------------------------
@@ -60,18 +79,21 @@ def _name(vector_id: str) -> str:
 def _head(vector_id: str, mark: str, folder: Path | None) -> Iterator[str]:
     """The comment that every file begins with."""
     row = golden.find(vector_id, folder)
-    question = golden.question(vector_id)
+    asked = asked_of(vector_id)
     yield f"{mark} {vector_id}, golden vectors of feather-ref, version {row['source']['version']}"
     yield f"{mark} SHA-256 of the vector: {row['sha256']}"
     yield f"{mark} Licence: CC0-1.0, no rights reserved."
-    operands = _operands(vector_id)
+    operands = "abc"[: asked.operands]
     layout = f"{', '.join(operands)}, the first in the high bits" if len(operands) > 1 else "one pattern"
-    yield f"{mark} Input: {question.source}, {layout}. Result: {question.target}."
+    result = str(asked.target)
+    if row["shape"] == "blk":
+        bfmt = golden.block_question(vector_id).bfmt
+        layout = f"{bfmt.size} numbers" + (", after the amax of their tensor" if bfmt.tensor_scale != "none" else "")
+        result = f"a scale, {bfmt.scale}, and {bfmt.size} elements, {bfmt.element}"
+    yield f"{mark} Input: {asked.source}, {layout}. Result: {result}."
+    if asked.op in golden.BLOCK_OPERATIONS:
+        yield f"{mark} Blocks of {golden.block_question(vector_id).bfmt}: {row['notes']}"
     yield f"{mark} Judge digit: 0 anything passes, 1 these bits, 2 any NaN, 3 z or z + 1."
-
-
-def _operands(vector_id: str) -> Sequence[str]:
-    return "abc"[: golden.OPERATIONS[golden.question(vector_id).op]]
 
 
 def _digits(bits: int) -> int:
@@ -91,6 +113,10 @@ def _csv(vector_id: str, folder: Path | None) -> Iterator[str]:
     head = "chunk,count,crc32,sha256"
     if shape == "tv":
         head = ",".join([*"abc"[: len(lines[0].split()) - 2], "z", "j"])
+    if shape == "blk":
+        bfmt = golden.block_question(vector_id).bfmt
+        whole, k = ["amax"] * (bfmt.tensor_scale != "none"), range(bfmt.size)
+        head = ",".join([*whole, *(f"x{i}" for i in k), "scale", *(f"z{i}" for i in k), "j"])
     yield from (head, *(",".join(line.split()) for line in lines))
 
 
@@ -355,6 +381,75 @@ int @NAME@_dpi(unsigned in, unsigned out) {
 """
 
 
+# --- whole blocks in C ------------------------------------------------------------------------
+
+
+def _c_blocks(vector_id: str, folder: Path | None) -> Iterator[str]:
+    """A .blk file as an array of structures, and the verdict on one of them."""
+    read_file(vector_id, folder)
+    bfmt, found = golden.block_question(vector_id).bfmt, golden.load_blocks(vector_id, folder)
+    tensors = [None] * len(found.x) if found.tensor is None else found.tensor.tolist()
+    rows = zip(tensors, found.x.tolist(), found.scale.tolist(), found.z.tolist(), found.j.tolist(), strict=True)
+    nans = " || ".join(f"scale == 0x{lo:02X}u" for lo, hi in nan_ranges(bfmt.scale) for lo in range(lo, hi + 1))
+    least = bfmt.element.sign_mask if bfmt.element.name == "mxint8" else None
+    yield "/*"
+    yield from _head(vector_id, " *", folder)
+    yield " */"
+    yield from _fill(
+        _C_BLOCKS,
+        NAME=_name(vector_id),
+        GUARD=f"FEATHER_{_name(vector_id).upper()}_H",
+        K=bfmt.size,
+        COUNT=len(found.x),
+        TENSOR="" if found.tensor is None else "    uint32_t amax; /* of the tensor, float32 bits */\n",
+        ROWS="\n".join(_c_block(*row, _digits(bfmt.element.bits)) for row in rows),
+        NAN=nans,
+        LEAST="" if least is None else f" && !(block->z[k] == 0x{least:X}u && codes[k] == 0x{least + 1:X}u)",
+    )
+
+
+def _c_block(tensor: int | None, x: list[int], scale: int, z: list[int], j: int, digits: int) -> str:
+    numbers = ", ".join(f"0x{each:08X}u" for each in x)
+    codes = ", ".join(f"0x{each:0{digits}X}" for each in z)
+    whole = "" if tensor is None else f"0x{tensor:08X}u, "
+    return f"    {{{whole}{{{numbers}}}, 0x{scale:02X}, {{{codes}}}, {j}}},"
+
+
+_C_BLOCKS = """\
+#ifndef @GUARD@
+#define @GUARD@
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+@TENSOR@    uint32_t x[@K@]; /* the numbers, float32 bits */
+    uint8_t scale; /* the scale's code */
+    uint8_t z[@K@]; /* the elements' codes */
+    uint8_t j; /* 1: these bits; 2: any NaN for the scale, and the elements are free */
+} @NAME@_block;
+
+enum { @NAME@_count = @COUNT@ };
+
+static const @NAME@_block @NAME@_blocks[@COUNT@] = {
+@ROWS@
+};
+
+/* The verdict: -1 if scale and codes are right for block i, 0 if the scale is wrong, else 1 + the first wrong code. */
+static inline int @NAME@_check(size_t i, uint8_t scale, const uint8_t *codes) {
+    const @NAME@_block *block = &@NAME@_blocks[i];
+    if (block->j == 2) return @NAN@ ? -1 : 0;
+    if (scale != block->scale) return 0;
+    for (int k = 0; k < @K@; k++) {
+        if (codes[k] != block->z[k]@LEAST@) return 1 + k;
+    }
+    return -1;
+}
+
+#endif
+"""
+
+
 # --- templates --------------------------------------------------------------------------------
 
 
@@ -380,9 +475,12 @@ def _fill(template: str, **values: object) -> list[str]:
 
 
 _STEPS = ("run", "tab")
-_LISTS = ("run", "tab", "tv", "dig")
 _KINDS: Mapping[str, Callable[[str, Path | None], Iterator[str]]] = MappingProxyType(
     {"sva": _sva, "sv": _sv, "c": _c, "memh": _memh, "csv": _csv}
 )
 KINDS = tuple(_KINDS)
 """What a vector can be exported as."""
+
+_SHAPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"run": KINDS, "tab": KINDS, "tv": ("csv",), "dig": ("csv",), "blk": ("c", "csv")}
+)

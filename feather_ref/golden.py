@@ -6,7 +6,7 @@
 `.msk`   one byte a cell of its twin `.tab`: the judge digits, where the class does not say them
 `.tv`    lines `a [b [c]] z j`: operands and result
 `.dig`   lines `chunk count crc32 sha256`: hashes of the results of 2**24 inputs each
-`.blk`   lines `x .. s z .. j`: the numbers of a block, its scale code, its element codes
+`.blk`   lines `[A] x .. s z .. j`: a tensor's amax if it counts, a block's numbers, its scale code, its element codes
 =======  =======================================================================================
 
 The judge digit j::
@@ -69,7 +69,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """The choices that an id can name, in the order of ids; `n` and `r` of stochastic rounding follow."""
 
-BLOCK_OPERATIONS: Mapping[str, int] = MappingProxyType({"scale": 2, "element": 1, "block": 1})
+BLOCK_OPERATIONS: Mapping[str, int] = MappingProxyType({"scale": 2, "element": 1, "block": 1, "dequantize": 1})
 """The operations of blocks, and how many operands a list of them has; `block_question` reads their ids."""
 
 SHAPES = ("run", "tab", "msk", "memh", "tv", "dig")
@@ -120,8 +120,9 @@ class BlockQuestion(NamedTuple):
     """What an id of blocks asks.
 
     op: "scale": amax, or amax of a block and of its tensor, to the scale code; "element": V / scale to
-    the element code; "block": numbers to scale and codes.  source: as in `Question`.  bfmt: the block
-    format.  rule: the name of a scale rule.  policies: of the elements.
+    the element code; "block": numbers to scale and codes; "dequantize": scale and codes to numbers.
+    source: as in `Question`; a block format for "dequantize".  bfmt: the block format.  rule: the name
+    of a scale rule.  policies: of the elements.
     """
 
     op: str
@@ -135,13 +136,15 @@ class BlockQuestion(NamedTuple):
 class Blocks(NamedTuple):
     """A list of blocks: float32 patterns (n, k), scale codes (n,), element codes (n, k), judge digits (n,).
 
-    The digit 2 says that any NaN passes for the scale, and anything for the elements.
+    The digit 2 says that any NaN passes for the scale, and anything for the elements.  tensor: the
+    greatest magnitude of each block's tensor, float32 patterns (n,), where the format has a tensor scale.
     """
 
     x: NDArray[np.uint64]
     scale: NDArray[np.uint64]
     z: NDArray[np.uint64]
     j: NDArray[np.uint8]
+    tensor: NDArray[np.uint64] | None = None
 
 
 class Digests(NamedTuple):
@@ -188,7 +191,7 @@ def question(vector_id: str) -> Question:
     return Question(op, source, target, policies | options, n_bits, random, shape)
 
 
-_BLOCK_FORM = "scale|element|block.from.to.round.overflow[.rule=name].shape"
+_BLOCK_FORM = "scale|element|block|dequantize.from.to.round.overflow[.rule=name].shape"
 
 
 def block_question(vector_id: str) -> BlockQuestion:
@@ -197,6 +200,8 @@ def block_question(vector_id: str) -> BlockQuestion:
     >>> asked = block_question("scale.f32.mxfp4.exact.sat.rule=rceil.run")
     >>> asked.bfmt.name, asked.rule, asked.policies
     ('mxfp4', 'rceil', {'overflow': 'saturate'})
+    >>> block_question("dequantize.mxfp4.f32.exact.none.blk").source
+    'mxfp4'
 
     Raises ValueError that names the part which is wrong.
     """
@@ -204,9 +209,11 @@ def block_question(vector_id: str) -> BlockQuestion:
     if len(parts) not in (6, 7) or parts[0] not in BLOCK_OPERATIONS:
         raise ValueError(f"vector_id: {vector_id!r} is not {_BLOCK_FORM}")
     (op, source, target, rounding, overflow), choices, shape = parts[:5], parts[5:-1], parts[-1]
-    bfmt = BLOCK_FORMATS.get(target)
+    blocks, numbers = (source, target) if op == "dequantize" else (target, source)
+    bfmt = BLOCK_FORMATS.get(blocks)
     if bfmt is None:
-        raise ValueError(f"vector_id: {vector_id!r}: unknown block format {target!r}")
+        raise ValueError(f"vector_id: {vector_id!r}: unknown block format {blocks!r}")
+    numbers = _format_name(vector_id, numbers)
     policies = {
         name: _token(vector_id, name, part, none)
         for name, part, none in (("rounding", rounding, "exact"), ("overflow", overflow, "none"))
@@ -217,7 +224,7 @@ def block_question(vector_id: str) -> BlockQuestion:
         raise ValueError(f"vector_id: {vector_id!r}: unknown choice {choices[0]!r}")
     if shape not in ("run", "tv", "dig", "blk"):
         raise ValueError(f"vector_id: {vector_id!r}: unknown shape {shape!r}")
-    return BlockQuestion(op, _format_name(vector_id, source), bfmt, rule, policies, shape)
+    return BlockQuestion(op, source if op == "dequantize" else numbers, bfmt, rule, policies, shape)
 
 
 _KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -280,7 +287,15 @@ def root() -> Path:
 
 def _rows_of(folder: Path | None, blocks: bool) -> Mapping[str, Row]:
     text = (folder or root()).joinpath("manifest.json").read_text(encoding="utf-8")
-    rows = [row for row in json.loads(text)["vectors"] if (row["op"] in BLOCK_OPERATIONS) == blocks]
+    document = json.loads(text)
+    vectors = document.get("vectors") if isinstance(document, dict) else None
+    if not isinstance(vectors, list):
+        raise ValueError("manifest.json: it has no list of vectors")
+    for i, row in enumerate(vectors):
+        for key in ("id", "op"):
+            if not isinstance(row, dict) or not isinstance(row.get(key), str):
+                raise ValueError(f"manifest.json: row {i} has no {key!r}")
+    rows = [row for row in vectors if (row["op"] in BLOCK_OPERATIONS) == blocks]
     return MappingProxyType({row["id"]: MappingProxyType(row) for row in rows})
 
 
@@ -343,11 +358,12 @@ def load_blocks(vector_id: str, folder: Path | None = None) -> Blocks:
     >>> blocks.x.shape == blocks.z.shape == (len(blocks.scale), 32)
     True
     """
-    k = block_question(vector_id).bfmt.size
-    columns = _columns(vector_id, "blk", 2 * k + 2, folder)
-    return Blocks(
-        np.stack(columns[:k], axis=1), columns[k], np.stack(columns[k + 1 : -1], axis=1), columns[-1].astype(np.uint8)
-    )
+    bfmt = block_question(vector_id).bfmt
+    k, two_levels = bfmt.size, bfmt.tensor_scale != "none"
+    columns = _columns(vector_id, "blk", 2 * k + 2 + two_levels, folder)
+    tensor = columns.pop(0) if two_levels else None
+    x, codes = (np.stack(part, axis=1) for part in (columns[:k], columns[k + 1 : -1]))
+    return Blocks(x, columns[k], codes, columns[-1].astype(np.uint8), tensor)
 
 
 def load_digests(vector_id: str, folder: Path | None = None) -> Digests:

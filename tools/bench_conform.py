@@ -25,8 +25,8 @@ from typing import Any
 import ml_dtypes  # noqa: F401 - NumPy knows its dtypes by name then
 import numpy as np
 
-from feather_ref.conformance import suite
 from feather_ref.conformance.adapters.ml_dtypes import adapter
+from feather_ref.conformance.judge import number_suite
 from feather_ref.conformance.vectors import CHUNK
 
 MANIFEST = """
@@ -51,7 +51,7 @@ def peer_seconds(run: Any, total: int) -> float:
 
 def sweep(fmt: str, total: int) -> dict[str, float]:
     """Both, over the first `total` patterns."""
-    s = suite(f"convert.f32.{fmt}.rne.nonsat.run", exhaustive=True)
+    s = number_suite(f"convert.f32.{fmt}.rne.nonsat.run", exhaustive=True)
     run = adapter().make(s.question)
     peer = peer_seconds(run, total)
     begin, judged = time.process_time(), 0.0

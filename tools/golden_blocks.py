@@ -2,7 +2,8 @@
 
     scale.f32.<block format>.exact.sat[.rule=R].run     amax -> scale code, for every float32
     element.f32.<block format>.rne.sat.run              V / scale -> element code: the element's own file
-    block.f32.<block format>.rne.sat[.rule=R].blk       whole blocks: NaN, Inf, zeros, clamped scales, ties
+    block.f32.<block format>.rne.sat[.rule=R].blk       whole blocks: NaN, Inf, zeros, clamped scales, ties; of
+                                                        nvfp4 with the amax of the tensor
     scale.bf16.nvfp4.exact.sat[.rule=R].dig             scale codes of 335,936 pairs (amax of a block, of the tensor)
     scale.f32.nvfp4.exact.sat[.rule=R].tv               `a b z j`: such pairs at ties and at the ends
 
@@ -16,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -115,6 +117,7 @@ def block_vectors() -> list[BlockVector]:
     for rule in NVFP4_RULES:
         said = "" if rule == nvfp4.scale_rule else rule
         found += [BlockVector("scale", "bf16", nvfp4, said, "dig"), BlockVector("scale", "f32", nvfp4, said, "tv")]
+        found.append(BlockVector("block", "f32", nvfp4, said, "blk"))
     return sorted(found, key=lambda vector: vector.id)
 
 
@@ -162,11 +165,17 @@ class Case:
 
 INF, NAN = float("inf"), float("nan")
 _TINY = 2.0**-149
+_HUGE = 2.0**127 * (2.0 - 2.0**-23)
+# (amax of the tensor, of the block) as bf16: te2026, te2025, torchao and the exact rule differ
+_APART_BITS = ((0x3F82, 0x3F43), (0x3F8C, 0x3D7A), (0x3F8E, 0x378E))
+_APART = tuple((float(a), float(b)) for a, b in (np.array(_APART_BITS, np.uint32) << 16).view(np.float32))
 
 
 @lru_cache(maxsize=8)
 def cases(bfmt: BlockFormat) -> tuple[Case, ...]:
     """The blocks of a list, from the row: top is its greatest element, unit half a unit of its last place at 1."""
+    if bfmt.tensor_scale != "none":
+        return _two_level_cases(bfmt)
     top, least, half = bfmt.element.max, float(bfmt.element.exact(1)), 2.0 ** -(bfmt.mantissa_bits + 1)
     ladder = tuple((1 + half * step) * 2.0**bfmt.emax * (-1) ** step for step in range(8))
     below = 2.0 - 2.0**-23  # the float32 just below 2
@@ -184,24 +193,81 @@ def cases(bfmt: BlockFormat) -> tuple[Case, ...]:
              ((top * 1.25, -top * 1.25, top), (top, top + half * 2.0**bfmt.emax / 2, -top))),
         Case("underflow", "Elements that become zero keep their sign; the least one's half is a tie.",
              ((top, least / 2, -least / 2, least * 0.75, -least / 4, 1e-30, -1e-30),)),
+        Case("rules", "Where the rules part: 1, then between the mantissas of amax at which each turns.",
+             tuple((turn,) for turn in _turns(bfmt))),
     )  # fmt: skip
 
 
+def _turns(bfmt: BlockFormat) -> Iterator[float]:
+    """1, and between: 1, the tie of nearest, the greatest element (rceil), half a unit below 2 (even), 2 (floor)."""
+    greatest = bfmt.element.max / 2.0**bfmt.emax
+    turns = [1.0, 0.75 * greatest, greatest, 2 - 2.0 ** -(bfmt.mantissa_bits + 1), 2.0]
+    yield 1.0
+    yield from ((a + b) / 2 for a, b in pairwise(turns))
+
+
+def _two_level_cases(bfmt: BlockFormat) -> tuple[Case, ...]:
+    """The same with the tensor's amax before each block: at one = top * top of scales, S is 1."""
+    top, one = bfmt.element.max, bfmt.element.max * bfmt.scale.max
+    middles = _middles(bfmt.element)
+    ties = tuple(sign * middle for middle in middles for sign in (1, -1))
+    near = tuple(block for whole, amax in ((1.0, 1.0), (255 / 128, 255 / 128), (1.0, 0.3))
+                 for block in _boundary_blocks(whole, amax, bfmt))  # fmt: skip
+    return (
+        Case("nan", "A NaN makes the scale NaN; the elements are free.", ((top, 1.0, NAN, -2.0),)),
+        Case("inf", "Inf leaves the scale alone and saturates; alone it has a scale of zero, or the least.",
+             ((top, INF, 1.0, -3.0, -INF), (top, INF, -INF))),
+        Case("zero", "Zeros keep their signs; in a tensor of zeros, too.", ((1.0,), (1.0, *(-0.0,) * 5), (0.0,))),
+        Case("tie", "Elements half way between two codes, with both signs, where no float32 is rounded.",
+             ((one, top, *ties),)),
+        Case("boundary", "The float32 nearest to half way between two codes, one step less, one more.", near),
+        Case("scale_rounded", "amax beyond the greatest element times the scale, and below it.",
+             ((one, top * 1.0624, -top, top / 2), (one, top * 1.07, -top, top / 2))),
+        Case("scale_vanishes", "The scale is zero: what is left is the greatest; and the least scale.",
+             ((1.0, 2.0**-20, -(2.0**-24)), (1.0, 2.0**-18, -(2.0**-20)))),
+        Case("range_ends", "The ends of float32.",
+             ((_TINY, _TINY, -_TINY), (_HUGE, _HUGE, 2.0**100), (2.0**127, _TINY, -1.0))),
+        Case("rules", "Where the recipes part: each block has another scale by one of them.", _APART),
+    )  # fmt: skip
+
+
+def _middles(row: Format) -> list[float]:
+    """Half way between the values of a row, in order."""
+    values = [row.exact(code) for code in range(row.max_magnitude + 1)]
+    return [float((a + b) / 2) for a, b in pairwise(values)]
+
+
+def _boundary_blocks(whole: float, amax: float, bfmt: BlockFormat) -> Iterator[tuple[float, ...]]:
+    """Blocks of amax and of what lies at and beside each middle, by the scale of the exact rule."""
+    numbers = [Fraction(float(np.float32(x))) for x in (amax, whole)]
+    exact = oracle.exact(numbers[0]), oracle.exact(numbers[1])
+    code = block_oracle.quantize(exact[:1], bfmt.element, bfmt.scale, "nvfp4_exact", tensor=exact[1:]).scale
+    unit = numbers[1] * bfmt.scale.exact(code) / Fraction(bfmt.element.max * bfmt.scale.max)
+    near = [np.float32(float(Fraction(middle) * unit)) for middle in _middles(bfmt.element)]
+    around = [float(np.nextafter(x, np.float32(side))) for x in near for side in (0, x, INF)]
+    signed = [x * (-1) ** i for i, x in enumerate(around)]
+    room = bfmt.size - 1
+    for start in range(0, len(signed), room):
+        yield (float(numbers[1]), float(numbers[0]), *signed[start : start + room])
+
+
 def blocks(vector: BlockVector) -> Iterator[list[int]]:
-    """The float32 patterns of each block of a list."""
+    """The float32 patterns of each block of a list, after that of its tensor's amax where that counts."""
+    size = vector.bfmt.size + (vector.bfmt.tensor_scale != "none")
     for case in cases(vector.bfmt):
         for numbers in case.blocks:
-            filled = [*numbers, *[0.0] * (vector.bfmt.size - len(numbers))][: vector.bfmt.size]
+            filled = [*numbers, *[0.0] * (size - len(numbers))][:size]
             yield [int(x) for x in np.array(filled, np.float32).view(np.uint32)]
 
 
 def _blk(vector: BlockVector) -> bytes:
-    """`x0 .. x31 s z0 .. z31 j`: numbers, scale code, element codes; j 2: any NaN scale, elements free."""
-    width = (vector.bfmt.element.bits + 3) // 4
+    """`[A] x0 .. x31 s z0 .. z31 j`: numbers, scale code, element codes; j 2: any NaN scale, elements free."""
+    width, two_levels = (vector.bfmt.element.bits + 3) // 4, vector.bfmt.tensor_scale != "none"
     lines = []
     for patterns in blocks(vector):
         numbers = [oracle.decode(pattern, _FP32) for pattern in patterns]
-        block = block_oracle.quantize(numbers, vector.bfmt.element, vector.bfmt.scale, vector.rule_name)
+        whole, own = (numbers[:1], numbers[1:]) if two_levels else (None, numbers)
+        block = block_oracle.quantize(own, vector.bfmt.element, vector.bfmt.scale, vector.rule_name, tensor=whole)
         judge = 2 if vector.bfmt.scale.is_nan(block.scale) else 1
         fields = [*(f"{x:08X}" for x in patterns), f"{block.scale:02X}", *(f"{z:0{width}X}" for z in block.codes)]
         lines.append(f"{' '.join(fields)} {judge}\n")
@@ -308,6 +374,7 @@ _NOTES = {
 }
 _PAIR_NOTES = {
     "dig": "Scale codes of all pairs of bf16 mantissas, 21 binades. Failing: some pair.",
+    "blk": "Whole blocks, each with its tensor's amax. Failing: the line's class names the rule.",
     "tv": "Pairs (amax of the block, of the tensor). Failing: the line's class names the rule.",
 }
 _RULES: Mapping[str, str] = {

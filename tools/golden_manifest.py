@@ -17,7 +17,7 @@ from feather_ref import golden
 from golden_blocks import BlockVector, block_row
 from golden_vectors import Vector, lists
 
-VERSION = "0.2.0"
+VERSION = "0.3.0"
 GENERATOR = {"name": "tools/make_golden.py", "version": VERSION}
 WITNESSES = Path(__file__).with_name("witnesses.json")
 TSV = ("id", "path", "shape", "op", "in", "out", "round", "overflow", "nan", "level", "domain", "lines", "crc32")
@@ -198,6 +198,9 @@ def witnesses(vector: Vector, claims: list[Row]) -> list[Row]:
 def share(vectors: Iterable[AnyVector], made: Mapping[str, bytes]) -> dict[str, str]:
     """id -> path: conversions to one format with equal bits share the file of the first by level and id.
 
+    So do scales, whose rule "floor" is one for elements of one emax, and the draft's formats, of which many
+    differ in their names alone under some policies.
+
     made: contents by `Vector.stored`.
     """
     paths: dict[str, str] = {}
@@ -205,8 +208,15 @@ def share(vectors: Iterable[AnyVector], made: Mapping[str, bytes]) -> dict[str, 
     for vector in sorted(vectors, key=lambda v: v.order):
         path = vector.own_path.replace(vector.id, vector.stored)
         shared = vector.shape == "run"
-        paths[vector.id] = first.setdefault((vector.dst, made[vector.stored]), path) if shared else path
+        paths[vector.id] = first.setdefault((_family(vector), made[vector.stored]), path) if shared else path
     return paths
+
+
+def _family(vector: AnyVector) -> str:
+    """The vectors that may share files."""
+    if isinstance(vector, BlockVector) and vector.op == "scale":
+        return "scale"
+    return "draft" if vector.level.startswith("draft/") else vector.dst
 
 
 def manifest_json(rows: Iterable[Row]) -> bytes:

@@ -1,6 +1,6 @@
 // Judge NVIDIA's conversion on the host, __nv_cvt_float_to_fp8 of cuda_fp8.h, by the exported headers: ./judge [every]
 //
-// Tried are both ends of every run, or with `every` all 2^32 inputs.  Exit code 0: all right.  1: some are wrong.
+// Tried are both ends of every run and both infinities, or with `every` all 2^32 inputs.  Exit code 0: all right.  1: some are wrong.
 #include <cuda_fp8.h>
 
 #include <cinttypes>
@@ -54,6 +54,7 @@ int main(int argc, char **argv) {
             judge(policy, policy.hi[i]);
             judge(policy, policy.hi[i] + 1); // the first of the next run; 0 after the last
         }
+        for (std::uint32_t in : {0x7F800000u, 0xFF800000u}) judge(policy, in); // a path of its own in many converters
     }
     std::printf("%" PRIu64 " inputs, %" PRIu64 " wrong\n", tried, wrong);
     return wrong != 0;

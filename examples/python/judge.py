@@ -23,14 +23,16 @@ def encode(x, saturate):
     return np.signbit(x) * 128 + code
 
 
-# The judge: a line is lo, hi, z, j; both ends and the middle of each run are tried.
+# The judge: a line is lo, hi, z, j; both ends and the middle of each run are tried, and both infinities.
 lo, hi, z, j = np.array([[int(field, 16) for field in line.split()] for line in (FOLDER / RUN).open()]).T
 if lo[0] != 0 or hi[-1] != 2**32 - 1 or (lo[1:] != hi[:-1] + 1).any():
     sys.exit(f"{RUN}: damaged")
-x = np.stack([lo, lo + (hi - lo) // 2, hi]).astype(np.uint32)
+x = np.concatenate([lo, lo + (hi - lo) // 2, hi, [0x7F800000, 0xFF800000]]).astype(np.uint32)
+line = np.searchsorted(hi, x)
+z, j = z[line], j[line]
 got = encode(x.view(np.float32), ".nonsat." not in RUN)
 passes = np.select([j == 0, j == 1, j == 2], [got >= 0, got == z, got & 0x7F == 0x7F], (got == z) | (got == z + 1))
-for at in np.argwhere(~passes)[:20]:
-    print(f"in={x[*at]:08X} got={got[*at]:02X} want={z[at[1]]:02X}")
+for at in np.flatnonzero(~passes)[:20]:
+    print(f"in={x[at]:08X} got={got[at]:02X} want={z[at]:02X}")
 print(f"{x.size} inputs, {np.count_nonzero(~passes)} wrong")
 sys.exit(not passes.all())

@@ -1,6 +1,7 @@
 // A UVM scoreboard for an E4M3 encoder, judged by the exported C headers.
 //
 // Connect the monitor's analysis port to `observed`; set `saturate` from the environment.  Unknown bits are wrong.
+// Drive both ends and the middle of every run of the vector, and both infinities: random inputs miss them.
 package e4m3_scoreboard_pkg;
 
   import uvm_pkg::*;
@@ -25,6 +26,7 @@ package e4m3_scoreboard_pkg;
     uvm_analysis_imp #(e4m3_item, e4m3_scoreboard) observed;
     bit saturate = 1;
     int unsigned seen, wrong;
+    bit infinity[2];  // whether +Inf and -Inf were seen: an encoder has a path of its own for them
 
     function new(string name, uvm_component parent);
       super.new(name, parent);
@@ -39,6 +41,7 @@ package e4m3_scoreboard_pkg;
 
     virtual function void write(e4m3_item item);
       seen++;
+      if (item.in[30:0] == 31'h7F800000) infinity[item.in[31]] = 1;
       if (!passes(item)) begin
         wrong++;
         `uvm_error("E4M3", $sformatf("in=%h got=%h", item.in, item.out))
@@ -48,6 +51,7 @@ package e4m3_scoreboard_pkg;
     virtual function void check_phase(uvm_phase phase);
       super.check_phase(phase);
       if (seen == 0) `uvm_error("E4M3", "nothing was seen")
+      if (!infinity[0] || !infinity[1]) `uvm_error("E4M3", "7F800000 and FF800000 were not both seen")
     endfunction
 
     virtual function void report_phase(uvm_phase phase);

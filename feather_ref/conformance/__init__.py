@@ -12,10 +12,27 @@ Source: design of this project; the vectors name their standards.
 
 from __future__ import annotations
 
+from feather_ref.conformance.block_suite import BlockSuite
 from feather_ref.conformance.c_library import Library, library
 from feather_ref.conformance.checking import Result, check
-from feather_ref.conformance.judge import Batch, Suite, suite, suites
+from feather_ref.conformance.judge import Suite, suite, suites
 from feather_ref.conformance.report import Report
+from feather_ref.conformance.scales import RuleVerdict, fingerprint_scales
+from feather_ref.conformance.tally import Batch
 from feather_ref.conformance.vectors import CorruptError
 
-__all__ = ["Batch", "CorruptError", "Library", "Report", "Result", "Suite", "check", "library", "suite", "suites"]
+__all__ = [
+    "Batch",
+    "BlockSuite",
+    "CorruptError",
+    "Library",
+    "Report",
+    "Result",
+    "RuleVerdict",
+    "Suite",
+    "check",
+    "fingerprint_scales",
+    "library",
+    "suite",
+    "suites",
+]

@@ -20,11 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feather_ref import golden
+from feather_ref.blocks import BlockFormat, get_block_format
+from feather_ref.conformance.block_vectors import block_id
 from feather_ref.conformance.c_library import Library
-from feather_ref.conformance.diagnose import input_text
-from feather_ref.conformance.judge import Batch, Suite, live_suite, suite
+from feather_ref.conformance.judge import Suite, live_suite, number_suite, suite
+from feather_ref.conformance.process import CrashError, HangError
 from feather_ref.conformance.recompute import as_values
-from feather_ref.conformance.report import Report
+from feather_ref.conformance.report import Report, Status
+from feather_ref.conformance.tally import Batch, Tally
 from feather_ref.conformance.vectors import sibling
 from feather_ref.formats import Format, get_format
 from feather_ref.golden import Question
@@ -42,11 +45,12 @@ _SHORT = {name: token for token, name in golden.TOKENS.items()}
 class FaultError(Exception):
     """An implementation that failed on an input: not a wrong number, but none at all."""
 
-    def __init__(self, message: str, operands: tuple[int, ...] = ()) -> None:
+    def __init__(self, message: str, operands: tuple[int, ...] = (), status: Status = "error") -> None:
         """operands: bit patterns of the input; nothing where it is not known."""
         super().__init__(message)
         self.message = message
         self.operands = operands
+        self.status = status
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,8 @@ class Result:
         if found.status != "fail":
             return [found.title().replace(found.id, self.name, 1)]
         lines = [f"{self.name}: {found.failed} of {found.judged} inputs wrong"]
-        lines += ["  " + line[line.index(" in=") + 1 :] for line in found.lines[:EXAMPLES]]
+        title = f"FAIL {found.id.rpartition('.')[0]} "
+        lines += ["  " + line.removeprefix(title) for line in found.lines[:EXAMPLES]]
         lines += replace(found, lines=()).text()[1:][: LINES - len(lines)]
         return lines
 
@@ -100,16 +105,30 @@ def check(
     or a function of done and total.  policies: those of `encode`; n_bits and random for stochastic
     rounding.  Formats and policies without a golden file are answered by the exact oracle.
 
+    fmt may be a block format, an MX one or nvfp4; for mxint8, whose name is also an element's, say op.
+    op is then block (the default: fn takes float32 blocks (n, k) and returns scale codes (n,) and
+    element codes (n, k)), scale (amax to scale codes), element (quotients to codes) or dequantize
+    (scale codes and element codes to float32 (n, k)).  nvfp4 has one operand more, the tensor's: its
+    amax first for block, its scale first for dequantize, its amax last for scale.  The only policy is
+    scale_rule, a name of `SCALE_RULES`.  seed: for 64 blocks more.
+
     >>> import feather_ref as fr
     >>> bool(check(lambda x: fr.encode(x, "e4m3"), "e4m3"))
     True
     >>> print(check(lambda x: fr.encode(x, "e4m3", rounding="toward_zero"), "e4m3").report.notes[0])
     equals rounding='toward_zero'
+    >>> def mine(x):
+    ...     blocks = fr.quantize_blocks(x, "mxfp4", scale_rule="rceil")
+    ...     return blocks.scales, blocks.codes
+    >>> print(check(mine, "mxfp4").report.notes[0])
+    agrees with rule 'rceil'
 
     Raises TypeError or ValueError naming the argument; what fn does wrong is in the result.
     """
     if not callable(fn):
         raise TypeError(f"fn must be a function, got {type(fn).__name__}")
+    if op in golden.BLOCK_OPERATIONS or (op == "convert" and _is_block_format(fmt)):
+        return _check_blocks(fn, fmt, op, scalar, source, exhaustive, seed, progress, policies)
     row = get_format(fmt)
     s = _find(op, source, row, dict(policies), exhaustive, seed)
     run = scalar_function(fn, s) if scalar else array_function(fn, s)
@@ -119,6 +138,40 @@ def check(
         report = replace(report, message=f"{report.message}; is it a function of one number? then scalar=True")
     said = ", ".join(f"{key}={value!r}" for key, value in s.question.policies.items())
     return Result(f"{row.name} {op}{f' ({said})' if said else ''}", report)
+
+
+def _check_blocks(
+    fn: Function, fmt: Any, op: str, scalar: bool, source: str, exhaustive: bool, seed: int | None,
+    progress: bool | Progress, policies: dict[str, Any],
+) -> Result:  # fmt: skip
+    """The same for blocks."""
+    bfmt = get_block_format(fmt)
+    rule = policies.pop("scale_rule", None) or bfmt.scale_rule
+    if policies or source != "fp32":
+        name = next(iter(policies), "source")
+        raise TypeError(f"{name}: blocks have no policy but scale_rule, and float32 for their source")
+    if scalar:
+        raise TypeError("scalar: a block is an array; fn takes (n, k) of them")
+    op = "block" if op == "convert" else op
+    s = suite(block_id(op, bfmt, rule, exhaustive), exhaustive, seed)
+    with _bar(progress, s.id) as step:
+        report = run_function(s, array_function(fn, s), step)
+    said = f" (scale_rule={rule!r})" if op in ("block", "scale") else ""
+    return Result(f"{bfmt.name} {op}{said}", report)
+
+
+def _is_block_format(fmt: Any) -> bool:
+    """Whether a format is one of blocks alone; mxint8 is an element, too."""
+    if isinstance(fmt, BlockFormat):
+        return True
+    try:
+        get_format(fmt)
+    except (TypeError, ValueError):
+        try:
+            return bool(get_block_format(fmt))
+        except (TypeError, ValueError):
+            return False
+    return False
 
 
 # --- which vectors ----------------------------------------------------------------------------
@@ -135,7 +188,7 @@ def _find(op: str, source: str, row: Format, given: dict[str, Any], exhaustive: 
     for shape in ("run", "tab", "dig") if _is_named(row) else ():
         name = id_of(question._replace(shape=shape))
         if (sibling(name) if shape == "run" else name) in golden.manifest():
-            return suite(name, exhaustive, seed)
+            return number_suite(name, exhaustive, seed)
     if op != "convert":
         raise ValueError(f"op={op!r}: there are no vectors for {row.name} with these policies")
     return live_suite(question, id_of(question), exhaustive, seed, row)
@@ -211,9 +264,19 @@ def id_of(question: Question) -> str:
 # --- calling ----------------------------------------------------------------------------------
 
 
-def array_function(fn: Function, s: Suite) -> Function:
-    """A function of arrays; a library gets the dtype of its results."""
-    return fn.giving(s.result_dtype) if isinstance(fn, Library) else fn
+def array_function(fn: Function, s: Tally) -> Function:
+    """A function of arrays; a library gets the dtype of its results, and of a block each number for itself."""
+    if not isinstance(fn, Library):
+        return fn
+    if s.width == 1:
+        return fn.giving(s.result_dtype)
+    whole = fn.giving(f"V{s.width * s.result_dtype.itemsize}")
+
+    def blocks(*inputs: Array) -> Array:
+        found = whole(*inputs[:-1], *inputs[-1].T)
+        return found.view(s.result_dtype).reshape(-1, s.width)
+
+    return blocks
 
 
 def scalar_function(fn: Function, s: Suite) -> Function:
@@ -262,7 +325,7 @@ def _takes_one_number(fn: Function, s: Suite) -> bool:
     return False
 
 
-def run_function(s: Suite, fn: Function, step: Progress | None = None, thorough: bool = True) -> Report:
+def run_function(s: Tally, fn: Function, step: Progress | None = None, thorough: bool = True) -> Report:
     """Give every batch to a function, and report.
 
     A function may fail for inputs about which nothing is asked: it is asked again without them.
@@ -277,12 +340,14 @@ def run_function(s: Suite, fn: Function, step: Progress | None = None, thorough:
                 refused = refused or [f"where nothing is asked it fails: {fault.message}"]
             s.judge(batch, results)
         except FaultError as fault:
-            where = f" for {input_text(s.question, fault.operands)}" if fault.operands else ""
-            return replace(s.report(thorough=False), status="error", message=fault.message + where)
+            where = f" for {s.input_text(fault.operands)}" if fault.operands else ""
+            return replace(s.report(thorough=False), status=fault.status, message=fault.message + where)
         if step:
             step(batch.offset + batch.bits[0].size, s.domain)
 
     def ask(patterns: Array) -> Array:
+        if not isinstance(s, Suite):
+            raise FaultError("blocks have no boundaries of their own")
         bits = patterns.astype(batch.bits[0].dtype)
         return s.check_results(call(fn, (as_values(bits, s.question),), s), bits.size).astype(np.uint64)
 
@@ -293,15 +358,15 @@ def run_function(s: Suite, fn: Function, step: Progress | None = None, thorough:
     return replace(found, notes=(*found.notes, *refused))
 
 
-def _without_the_rest(fn: Function, batch: Batch, s: Suite, fault: FaultError) -> Array:
+def _without_the_rest(fn: Function, batch: Batch, s: Tally, fault: FaultError) -> Array:
     """The results where something is asked, zero elsewhere; the fault itself where all is asked."""
     asked = s.asked(batch)
     if asked.all():
         raise fault
     if not asked.any():
-        return np.zeros(asked.size, s.result_dtype)
+        return np.zeros((asked.size, s.width) if s.width > 1 else asked.size, s.result_dtype)
     some = call(fn, tuple(column[asked] for column in batch.inputs), s)
-    results = np.zeros(asked.size, some.dtype)
+    results = np.zeros((asked.size, *some.shape[1:]), some.dtype)
     results[asked] = some
     return results
 
@@ -310,17 +375,21 @@ FAULTS = (Exception, SystemExit)
 """What an implementation may raise; one that ends Python must not end the judge with exit code 0."""
 
 
-def call(fn: Function, inputs: tuple[Array, ...], s: Suite) -> Array:
+def call(fn: Function, inputs: tuple[Array, ...], s: Tally) -> Array:
     """The results of a function, checked; FaultError with the input where there are none."""
     try:
         with np.errstate(all="ignore"):
             results = fn(*(column.copy() for column in inputs) if inputs[0].size < _SMALL else inputs)
     except FaultError:
         raise
+    except HangError as error:  # to look for its input would be to wait again
+        raise FaultError(str(error), (), "timeout") from error
+    except CrashError as error:
+        raise FaultError(str(error), _culprit(fn, inputs), "crash") from error
     except FAULTS as error:
         raise FaultError(_describe(error), _culprit(fn, inputs)) from error
     try:
-        return s.check_results(results, inputs[0].size)
+        return s.check_results(results, len(inputs[0]))
     except FAULTS as error:  # also those of an array of another library
         raise FaultError(_describe(error)) from error
 
@@ -339,7 +408,7 @@ def _culprit(fn: Function, inputs: tuple[Array, ...]) -> tuple[int, ...]:
             return True
         return False
 
-    start, stop = 0, inputs[0].size
+    start, stop = 0, len(inputs[0])
     while stop - start > 1:
         middle = (start + stop) // 2
         if fails(start, middle):
@@ -348,7 +417,7 @@ def _culprit(fn: Function, inputs: tuple[Array, ...]) -> tuple[int, ...]:
             start = middle
         else:
             return ()
-    return tuple(int(_bits(column)[start]) for column in inputs)
+    return tuple(int(bits) for column in inputs for bits in np.ravel(_bits(column)[start]))
 
 
 def _bits(column: Array) -> Array:

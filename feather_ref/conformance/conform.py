@@ -32,8 +32,11 @@ import numpy as np
 from feather_ref import __version__, golden
 from feather_ref.conformance import fingerprint
 from feather_ref.conformance.adapters import Adapter
+from feather_ref.conformance.c_library import Library
 from feather_ref.conformance.checking import FAULTS, Progress, run_function
-from feather_ref.conformance.judge import all_ids, suite
+from feather_ref.conformance.judge import all_ids, number_suite
+from feather_ref.conformance.process import Isolated
+from feather_ref.conformance.recompute import pattern_dtype, row_named
 from feather_ref.conformance.report import Report
 from feather_ref.conformance.vectors import sibling
 from feather_ref.formats import get_format
@@ -80,7 +83,9 @@ class Selection(NamedTuple):
         found = sorted(all_ids())
         for pattern in self.globs:
             if not fnmatch.filter(found, pattern):
-                raise ValueError(f"suite: no id matches {pattern!r}")
+                of_blocks = pattern.partition(".")[0] in golden.BLOCK_OPERATIONS
+                hint = "; blocks are judged by `check`, and --scales asks for their rule" if of_blocks else ""
+                raise ValueError(f"suite: no id matches {pattern!r}{hint}")
         if self.globs:
             found = [name for name in found if any(fnmatch.fnmatchcase(name, pattern) for pattern in self.globs)]
         names = {_token(name) for name in self.formats}
@@ -120,17 +125,24 @@ def run_one(adapter: Adapter, vector_id: str, selection: Selection, step: Progre
     if not adapter.can(vector_id):
         known = golden.find(sibling(vector_id) if vector_id not in golden.manifest() else vector_id)
         return Outcome(Report(vector_id, "unsupported", int(known["domain"])))
-    s = suite(vector_id, selection.exhaustive, selection.seed)
+    s = number_suite(vector_id, selection.exhaustive, selection.seed)
     expected = adapter.expects(vector_id)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the library
         try:
-            function = adapter.make(s.question)
+            function = _function(adapter, s.question)
         except FAULTS as error:
             message = f"the adapter makes no function: {type(error).__name__}: {error}"
             return Outcome(Report(vector_id, "error", s.domain, message=message))
         report = run_function(s, function, step, thorough=expected is None)
     return judge_expectation(report, expected.reason, expected.classes) if expected else Outcome(report)
+
+
+def _function(adapter: Adapter, question: golden.Question) -> Any:
+    """What answers a question; a C function in a process of its own, so that a crash is in the report."""
+    made = adapter.make(question)
+    dtype = np.dtype(np.uint8) if question.op == "compare" else pattern_dtype(row_named(question.target))
+    return Isolated(made, dtype) if isinstance(made, Library) else made
 
 
 def judge_expectation(report: Report, reason: str, classes: Iterable[str]) -> Outcome:
@@ -158,7 +170,7 @@ def _encode(adapter: Adapter, question: golden.Question, x: Any) -> Any:
     source = "float64" if x.dtype == np.float64 else "fp32"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return adapter.make(question._replace(source=source))(x)
+        return _function(adapter, question._replace(source=source))(x)
 
 
 def traits(found: Mapping[str, fingerprint.Encode]) -> list[fingerprint.Trait]:

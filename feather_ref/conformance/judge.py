@@ -14,31 +14,30 @@ Source: data/golden/README.md for the judge digits.
 from __future__ import annotations
 
 import fnmatch
-import hashlib
-import itertools
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from feather_ref import golden
-from feather_ref._sources import row_of
+from feather_ref.conformance.block_suite import BlockSuite
+from feather_ref.conformance.block_vectors import block_rows, conversion_of, find_block, load_block
 from feather_ref.conformance.diagnose import (
     Ask,
     Sample,
     classify_failures,
     failure_line,
     guess,
+    input_text,
     own_boundary,
     result_text,
 )
-from feather_ref.conformance.recompute import as_values, is_nan, pattern_dtype, row_named
-from feather_ref.conformance.report import SHOWN, Report, Status
+from feather_ref.conformance.recompute import as_values, is_nan, is_own, pattern_dtype, row_named
+from feather_ref.conformance.report import SHOWN
+from feather_ref.conformance.tally import Batch, Tally, hash_of
 from feather_ref.conformance.vectors import (
-    CHUNK,
     CorruptError,
     Digests,
     Lines,
@@ -66,93 +65,48 @@ UNKNOWN = "unknown"  # the class of results with x or z in them
 SMALL = 1 << 18  # inputs of a suite whose results are kept, to look for boundaries
 
 
-class Batch(NamedTuple):
-    """Some inputs, side by side, as an implementation takes them.
-
-    offset: of the first one in the suite.  inputs: an array for each operand; numbers for
-    conversions from float16, float32, float64 and int64, else codes.  bits: their bit patterns.
-    """
-
-    offset: int
-    inputs: tuple[Array, ...]
-    bits: tuple[Array, ...]
-
-
-class Suite:
+class Suite(Tally):
     """The inputs and the judge of one id.  Make one with `suite`."""
+
+    vectors: Vectors
 
     def __init__(self, vector_id: str, question: Question, vectors: Vectors) -> None:
         """Nothing is judged yet."""
-        self.id = vector_id
+        target = row_named(question.target)
+        dtype = np.dtype(np.uint8) if question.op == "compare" else pattern_dtype(target)
+        chunks = [*vectors.starts, vectors.size] if isinstance(vectors, Digests) else None
+        super().__init__(vector_id, vectors, dtype, chunks)
         self.question = question
-        self.vectors = vectors
-        self.target = row_named(question.target)
-        self.result_dtype = np.dtype(np.uint8) if question.op == "compare" else pattern_dtype(self.target)
-        self._seen: dict[int, str] = {}
-        self._judged = self._failed = self._unknown = self._classed = 0
-        self._classes: Counter[str] = Counter()
+        self.target = target
         self._first: dict[str, list[tuple[int, Sample]]] = {}  # failures of each class, in order
         self._windows: dict[int, Sample] = {}  # by a number that spreads them, whatever the order of batches
         self._kept: dict[int, Array] = {}
         self._chunks: list[str] = []
-        if isinstance(vectors, Digests):
-            starts = [*vectors.starts, vectors.size]
-        else:
-            starts = [*range(0, vectors.size, CHUNK), vectors.size]
-        self._stops = dict(itertools.pairwise(starts))  # the end of each batch by its offset
 
-    @property
-    def domain(self) -> int:
-        """How many inputs the suite has."""
-        return self.vectors.size
+    def hex_digits(self, operand: int) -> int:
+        """How many digits an operand has as text."""
+        return (row_named(self.question.source).bits + 3) // 4
 
-    def inputs(self) -> Iterator[Batch]:
-        """The inputs, in batches of up to 2**22; a digest's, in its chunks of 2**24."""
-        for start, stop in self._stops.items():
-            bits = self.vectors.operands(start, stop)
-            yield Batch(start, self._as_inputs(bits), bits)
+    def input_text(self, operands: Sequence[int]) -> str:
+        """An input as a line of a report has it."""
+        return input_text(self.question, operands)
 
     def _as_inputs(self, bits: tuple[Array, ...]) -> tuple[Array, ...]:
         return (as_values(bits[0], self.question), *bits[1:])
 
     # --- judging ------------------------------------------------------------------------------
 
-    def judge(self, batch: Batch, results: object, unknown: Array | None = None) -> None:
-        """Judge the results of a batch, one for each input, in order.
-
-        results: codes of any integer dtype, or an array of the target's own dtype (float32 for
-        decode tables).  unknown: where a result has digits that are neither 0 nor 1.
-
-        Raises TypeError or ValueError for results that are no such array, and for a batch that is
-        none of this suite or was judged already.
-        """
-        if not isinstance(batch, Batch):
-            raise TypeError(f"batch must be one of inputs(), got {type(batch).__name__}")
-        size = batch.bits[0].size
-        if size != self._stops.get(batch.offset, 0) - batch.offset:
-            raise ValueError(f"batch: {size} inputs at offset {batch.offset} are no batch of {self.id}")
-        self.judge_beginning(batch, results, unknown)
-
-    def judge_beginning(self, batch: Batch, results: object, unknown: Array | None = None) -> None:
-        """The same for the beginning of a batch whose other results will not come; the report will miss them."""
-        size = batch.bits[0].size
-        got = self.check_results(results, size)
-        if unknown is not None and (unknown.dtype != np.bool_ or unknown.shape != got.shape):
-            raise ValueError(f"unknown: {size} booleans are wanted, got {unknown.dtype} of shape {unknown.shape}")
-        if batch.offset in self._seen:
-            raise ValueError(f"batch: the one at offset {batch.offset} is judged already")
-        self._judged += got.size
+    def _take(self, batch: Batch, got: Array, unknown: Array | None) -> str:
         if self.domain <= SMALL:
             self._kept[batch.offset] = got.copy()  # the caller may use its array again
         z = self.vectors.constant(batch.offset, batch.offset + got.size) if isinstance(self.vectors, Steps) else None
         if z is not None and unknown is None and _is_all(got, z):
-            self._seen[batch.offset] = _hash_of_all(got.dtype, z, got.size)
-            return
-        self._seen[batch.offset] = hashlib.sha256(_little(got).data).hexdigest()
+            return _hash_of_all(got.dtype, z, got.size)
         wrong, want = self._wrong(batch, got, unknown)
         if wrong.size:
             self._failed += wrong.size
             self._note(batch, got, want, wrong, unknown)
+        return hash_of(got)
 
     def asked(self, batch: Batch) -> NDArray[np.bool_]:
         """Where something is asked: not where the standard says nothing."""
@@ -163,7 +117,7 @@ class Suite:
         array = np.asarray(results)
         if array.shape != (count,):
             raise ValueError(f"results: {count} in one dimension are wanted, got shape {array.shape}")
-        if array.dtype.kind not in "ui" and _is_own(array.dtype, self.target):
+        if array.dtype.kind not in "ui" and is_own(array.dtype, self.target):
             array = array.view(self.result_dtype)
         if array.dtype.kind == "O" and all(isinstance(x, int) for x in array):
             raise ValueError("results: an integer has more than 64 bits")
@@ -243,30 +197,6 @@ class Suite:
 
     # --- the report ---------------------------------------------------------------------------
 
-    def report(self, ask: Ask | None = None, thorough: bool = True) -> Report:
-        """What came out.
-
-        ask: gives the codes of the implementation for patterns, to look for its own boundaries.
-        thorough: look for what the failures have in common.
-        """
-        status: Status = "pass" if not self._failed else "fail"
-        message = ""
-        if not self._judged:
-            status, message = "notrun", "nothing was judged"
-        elif self._judged < self.domain:
-            status, message = "error", f"only {self._judged} of {self.domain} results were judged"
-        lines = tuple(self._lines())
-        notes = [*self._chunks, *(self._diagnose(ask) if thorough else ())]
-        return Report(
-            self.id, status, self.domain, self._judged, self._failed, self._unknown, dict(self._classes), self._classed,
-            lines, tuple(notes), message, self.sha256(), self.vectors.proof,
-        )  # fmt: skip
-
-    def sha256(self) -> str:
-        """Of the results, little-endian; of several batches, of their hashes in hex, in order."""
-        parts = [self._seen[offset] for offset in sorted(self._seen)]
-        return parts[0] if len(parts) == 1 else hashlib.sha256("".join(parts).encode()).hexdigest() if parts else ""
-
     def _lines(self) -> Iterator[str]:
         """Some failures of each class: the first of each, then the second, and so on."""
         title = self.id.rpartition(".")[0]
@@ -278,7 +208,10 @@ class Suite:
                 said = f"{listed}, {name}"
             yield failure_line(self.question, title, sample, 0, said, unknown)
 
-    def _diagnose(self, ask: Ask | None) -> Iterator[str]:
+    def _diagnose(self, ask: Ask | None, thorough: bool) -> Iterator[str]:
+        yield from self._chunks
+        if not thorough:
+            return
         if self._windows:
             windows = [self._windows[key] for key in sorted(self._windows)]
             operands = zip(*(window.operands for window in windows), strict=True)
@@ -333,27 +266,14 @@ def _is_all(codes: Array, z: int) -> bool:
 @lru_cache(maxsize=256)
 def _hash_of_all(dtype: np.dtype[Any], z: int, size: int) -> str:
     """The SHA-256 of `size` codes z."""
-    return hashlib.sha256(_little(np.full(size, z, dtype)).data).hexdigest()
-
-
-def _is_own(dtype: np.dtype[Any], target: Format) -> bool:
-    """Whether a dtype is the target format itself, NumPy's or that of ml_dtypes."""
-    try:
-        row = row_of(dtype)
-    except TypeError:
-        return False
-    return row is not None and row.name == target.name
-
-
-def _little(codes: Array) -> Array:
-    return np.ascontiguousarray(codes.astype(codes.dtype.newbyteorder("<"), copy=False))
+    return hash_of(np.full(size, z, dtype))
 
 
 # --- which suites there are -------------------------------------------------------------------
 
 
 def suites(pattern: str = "*") -> tuple[str, ...]:
-    """The ids that match a pattern, as of file names: those of the manifest, and the float64 ones.
+    """The ids that match a pattern, as of file names: those of the manifest, float64 and blocks too.
 
     >>> suites("convert.f64.e4m3.rne.*sat.run")
     ('convert.f64.e4m3.rne.nonsat.run', 'convert.f64.e4m3.rne.sat.run')
@@ -362,7 +282,7 @@ def suites(pattern: str = "*") -> tuple[str, ...]:
     """
     if not isinstance(pattern, str):
         raise TypeError(f"pattern must be a str, got {type(pattern).__name__}")
-    found = fnmatch.filter(all_ids(), pattern)
+    found = fnmatch.filter([*all_ids(), *block_rows()], pattern)
     if not found:
         golden.find(pattern)  # says which ids are close
         raise ValueError(f"pattern: {pattern!r} is a twin of a table; take the .tab")
@@ -370,18 +290,19 @@ def suites(pattern: str = "*") -> tuple[str, ...]:
 
 
 def all_ids() -> list[str]:
-    """Every id: a float32 run list has a float64 suite too."""
+    """Every id of numbers and codes: a float32 run list has a float64 suite too.  `block_rows` has the blocks."""
     known = [name for name in golden.manifest() if not name.endswith((".memh", ".msk"))]
     wide = [name.replace(".f32.", ".f64.", 1) for name in known if name.startswith("convert.f32.")]
     return known + [name for name in wide if name.endswith(".run") and name not in golden.manifest()]
 
 
-def suite(vector_id: str, exhaustive: bool = False, seed: int | None = None) -> Suite:
+def suite(vector_id: str, exhaustive: bool = False, seed: int | None = None) -> Suite | BlockSuite:
     """The suite of an id.
 
     Of a run file the inputs are the first, the middle and the last of each run, and with a seed
     one more that is drawn; exhaustive: every input there is.  Of a digest, one chunk, drawn, or all.
-    A float64 id takes the ends of the float32 runs and one float64 step either side.
+    A float64 id takes the ends of the float32 runs and one float64 step either side.  Of a list of
+    blocks, all of them, and with a seed some more that are drawn.
 
     >>> s = suite("convert.f32.e4m3.rne.sat.run")
     >>> s.domain, [batch.inputs[0].dtype.name for batch in s.inputs()]
@@ -392,12 +313,31 @@ def suite(vector_id: str, exhaustive: bool = False, seed: int | None = None) -> 
     """
     if not isinstance(vector_id, str):
         raise TypeError(f"vector_id must be a str, got {type(vector_id).__name__}")
+    if vector_id.partition(".")[0] in golden.BLOCK_OPERATIONS:
+        return _suite_of_blocks(vector_id, exhaustive, seed)
+    return number_suite(vector_id, exhaustive, seed)
+
+
+def number_suite(vector_id: str, exhaustive: bool = False, seed: int | None = None) -> Suite:
+    """The suite of an id that is not one of blocks."""
+    _check_seed(seed)
     question = golden.question(vector_id)
     if question.shape in ("memh", "msk"):
         raise ValueError(f"vector_id: {vector_id!r} is a twin of a table; take the .tab")
     golden.find(sibling(vector_id) if question.source == "float64" and question.shape == "run" else vector_id)
-    _check_seed(seed)
     return Suite(vector_id, question, load(vector_id, question, exhaustive, seed))
+
+
+def _suite_of_blocks(vector_id: str, exhaustive: bool, seed: int | None) -> Suite | BlockSuite:
+    """The suite of an id of blocks; elements are judged as the conversion that they are."""
+    _check_seed(seed)
+    question = golden.block_question(vector_id)
+    find_block(vector_id)
+    if question.op == "element":
+        name = conversion_of(question)
+        asked = golden.question(name)
+        return Suite(vector_id, asked, load(name, asked, exhaustive, seed))
+    return BlockSuite(vector_id, question, load_block(vector_id, question, exhaustive, seed))
 
 
 def live_suite(

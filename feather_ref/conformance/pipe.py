@@ -26,10 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feather_ref.conformance.c_library import join
-from feather_ref.conformance.diagnose import input_text
-from feather_ref.conformance.judge import Batch, Suite
-from feather_ref.conformance.recompute import row_named
 from feather_ref.conformance.report import Report, Status
+from feather_ref.conformance.tally import Batch, Tally
 from feather_ref.conformance.vectors import Digests
 
 Array = NDArray[Any]
@@ -56,23 +54,23 @@ class SilenceError(Exception):
 # --- inputs -----------------------------------------------------------------------------------
 
 
-def records(s: Suite, batch: Batch, as_hex: bool) -> bytes:
+def records(s: Tally, batch: Batch, as_hex: bool) -> bytes:
     """The inputs of a batch as bytes."""
     columns = batch.bits
     if not as_hex:
         return join(tuple(_little(column) for column in columns)).tobytes()
-    width = (row_named(s.question.source).bits + 3) // 4
+    widths = [s.hex_digits(operand) for operand in range(len(columns))]
     if len(columns) == 1:
-        return "".join(f"{x:0{width}X}\n" for x in columns[0].tolist()).encode()
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    return "".join(" ".join(f"{x:0{width}X}" for x in row) + "\n" for row in rows).encode()
+        return "".join(f"{x:0{widths[0]}X}\n" for x in columns[0].tolist()).encode()
+    line = " ".join(f"%0{width}X" for width in widths) + "\n"
+    return "".join(line % row for row in zip(*(column.tolist() for column in columns), strict=True)).encode()
 
 
 def _little(column: Array) -> Array:
     return column.astype(column.dtype.newbyteorder("<"), copy=False)
 
 
-def write_inputs(s: Suite, stream: BinaryIO, as_hex: bool, step: Step | None = None) -> None:
+def write_inputs(s: Tally, stream: BinaryIO, as_hex: bool, step: Step | None = None) -> None:
     """Every input of a suite, in order."""
     for batch in s.inputs():
         stream.write(records(s, batch, as_hex))
@@ -87,7 +85,7 @@ def write_inputs(s: Suite, stream: BinaryIO, as_hex: bool, step: Step | None = N
 class Collector:
     """Takes the bytes of results as they come, and judges each batch when it is complete."""
 
-    def __init__(self, s: Suite, as_hex: bool, step: Step | None = None) -> None:
+    def __init__(self, s: Tally, as_hex: bool, step: Step | None = None) -> None:
         """Nothing has come yet.  step: is told done and total."""
         self.suite = s
         self.as_hex = as_hex
@@ -116,8 +114,8 @@ class Collector:
             self._take(data[:end])
         if len(self._rest) > LONGEST:
             raise ProtocolError(f"line {self._line + 1} has more than {LONGEST} bytes")
-        if max(self.count, self._line // LINES) > self.suite.domain + MORE:
-            raise ProtocolError(f"too many results: more than {MORE} beyond {self.suite.domain} inputs{self._hint()}")
+        if max(self.count, self._line // LINES) > self.wanted + MORE:
+            raise ProtocolError(f"too many results: more than {MORE} beyond {self.wanted}{self._each()}{self._hint()}")
 
     def finish(self) -> None:
         """The end of the results: ProtocolError where they are too few or too many."""
@@ -130,13 +128,14 @@ class Collector:
         if self._rest:
             whole = self.suite.result_dtype.itemsize
             raise ProtocolError(f"ends within a result: {len(self._rest)} of its {whole} bytes{self._hint()}")
-        if self.count < self.suite.domain:
+        if self.count < self.wanted:
             raise ProtocolError(
-                f"too few results: {self.count} of {self.suite.domain}; the first input without one is "
+                f"too few results: {self.count} of {self.wanted}{self._each()}; the first input without one is "
                 f"{self.next_input()}{self._hint()}"
             )
-        if self.count > self.suite.domain:
-            raise ProtocolError(f"too many results: {self.count} for {self.suite.domain} inputs{self._hint()}")
+        if self.count > self.wanted:
+            inputs = f"{self.suite.domain} inputs{self._each()}"
+            raise ProtocolError(f"too many results: {self.count} for {inputs}{self._hint()}")
 
     def notes(self) -> list[str]:
         """The lines with x or z."""
@@ -148,10 +147,23 @@ class Collector:
     def next_input(self) -> str:
         """The input after the last result, as a line has it."""
         for batch in self.suite.inputs():
-            at = self.count - batch.offset
+            at = self.records - batch.offset
             if 0 <= at < batch.bits[0].size:
-                return input_text(self.suite.question, [int(column[at]) for column in batch.bits])
+                return self.suite.input_text([int(column[at]) for column in batch.bits])
         return "none"
+
+    @property
+    def wanted(self) -> int:
+        """How many results there should be."""
+        return self.suite.domain * self.suite.width
+
+    @property
+    def records(self) -> int:
+        """How many inputs have all of their results."""
+        return self.count // self.suite.width
+
+    def _each(self) -> str:
+        return f" ({self.suite.width} for each block)" if self.suite.width > 1 else ""
 
     def _hint(self) -> str:
         text = re.fullmatch(rb"[\x09-\x0d\x20-\x7e]*", self._start) is not None
@@ -169,7 +181,7 @@ class Collector:
         self._codes.append(codes)
         self._unknown.append(unknown)
         self._waiting += codes.size
-        while self._batch is not None and self._waiting >= self._batch.bits[0].size:
+        while self._batch is not None and self._waiting >= self._batch.bits[0].size * self.suite.width:
             self._judge(self._batch)
             self._batch = next(self._batches, None)
         if self._batch is None:  # too many: they are counted, not kept
@@ -207,18 +219,18 @@ class Collector:
 
     def _judge(self, batch: Batch) -> None:
         codes, unknown = np.concatenate(self._codes), np.concatenate(self._unknown)
-        size = batch.bits[0].size
+        size = batch.bits[0].size * self.suite.width
         self._codes, self._unknown = [codes[size:]], [unknown[size:]]
         self._waiting -= size
         self.suite.judge_beginning(batch, codes[:size], unknown[:size] if unknown[:size].any() else None)
         if self._step:
-            self._step(batch.offset + size, self.suite.domain)
+            self._step(batch.offset + batch.bits[0].size, self.suite.domain)
 
     def _judge_rest(self) -> None:
         """What has come of a batch that will not be complete; a digest judges whole chunks alone."""
-        if self._batch is None or not self._waiting or isinstance(self.suite.vectors, Digests):
+        n = self._waiting // self.suite.width
+        if self._batch is None or not n or isinstance(self.suite.vectors, Digests):
             return
-        n = self._waiting
         part = Batch(
             self._batch.offset, tuple(x[:n] for x in self._batch.inputs), tuple(x[:n] for x in self._batch.bits)
         )
@@ -226,7 +238,7 @@ class Collector:
         self._batch = None
 
 
-def broken(s: Suite, status: Status, message: str, notes: tuple[str, ...] = ()) -> Report:
+def broken(s: Tally, status: Status, message: str, notes: tuple[str, ...] = ()) -> Report:
     """The report of what did not come to its end; what was judged before is in it."""
     found = s.report()
     return replace(found, status=status, message=message, notes=(*found.notes, *notes))
@@ -272,7 +284,7 @@ def _read(stream: BinaryIO, number: int, waiting: queue.Queue[bytes | None], lef
 
 
 def judge_stream(
-    s: Suite, stream: BinaryIO, as_hex: bool, timeout: float | None = None, step: Step | None = None
+    s: Tally, stream: BinaryIO, as_hex: bool, timeout: float | None = None, step: Step | None = None
 ) -> Report:
     """Judge results from a stream."""
     collector = Collector(s, as_hex, step)

@@ -12,6 +12,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Sequence
@@ -21,8 +22,8 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from feather_ref.conformance.diagnose import input_text
-from feather_ref.conformance.judge import Batch, Suite
+from feather_ref.conformance import c_process
+from feather_ref.conformance.c_library import Library, join
 from feather_ref.conformance.pipe import (
     Collector,
     ProtocolError,
@@ -34,6 +35,7 @@ from feather_ref.conformance.pipe import (
     write_inputs,
 )
 from feather_ref.conformance.report import Report
+from feather_ref.conformance.tally import Batch, Tally
 
 Array = NDArray[Any]
 
@@ -67,6 +69,43 @@ class Program(NamedTuple):
         return subprocess.Popen(self.command, stdin=pipe, stdout=pipe, stderr=stderr, start_new_session=True)
 
 
+def library_command(path: str, symbol: str, input_bytes: int, result_bytes: int) -> list[str]:
+    """The command of a process that calls a C function for every record on stdin."""
+    return [sys.executable, "-I", str(c_process.__file__), path, symbol, str(input_bytes), str(result_bytes)]
+
+
+class CrashError(Exception):
+    """An implementation that died; its text says how."""
+
+
+class HangError(Exception):
+    """An implementation that did not end."""
+
+
+class Isolated:
+    """A C function as a callable, each call in a process of its own: it may die, and the judge does not."""
+
+    def __init__(self, function: Library, result: np.dtype[Any], timeout: float = 600.0) -> None:
+        """result: the dtype of its results.  timeout: seconds for one array of inputs."""
+        self._library, self._result, self._timeout = function, result, timeout
+
+    def __call__(self, *inputs: Array) -> Array:
+        """The results for arrays of one length.
+
+        Raises CrashError where the function dies, HangError where it does not end.
+        """
+        records = join(tuple(np.asarray(column) for column in inputs))
+        path, symbol = self._library.path, self._library.symbol
+        program = Program(library_command(path, symbol, records.itemsize, self._result.itemsize), timeout=self._timeout)
+        try:
+            status, output = program.run(records.tobytes())
+        except SilenceError:
+            raise HangError(f"{symbol} does not end within {self._timeout:g} s") from None
+        if status:
+            raise CrashError(_exit_text(status))
+        return np.frombuffer(output, self._result)
+
+
 def end(process: subprocess.Popen[bytes]) -> None:
     """End a program, and what it started, if it has not ended by itself."""
     if process.returncode is None:
@@ -85,7 +124,7 @@ def _end_children(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def judge_program(s: Suite, program: Program, step: Step | None = None) -> Report:
+def judge_program(s: Tally, program: Program, step: Step | None = None) -> Report:
     """Run a program on all inputs of a suite.
 
     Raises ValueError for a program that cannot be started.
@@ -109,7 +148,7 @@ def judge_program(s: Suite, program: Program, step: Step | None = None) -> Repor
         return replace(found, notes=(*found.notes, *_said(errors)))
 
 
-def _watch(s: Suite, program: Program, process: subprocess.Popen[bytes], step: Step | None) -> Report:
+def _watch(s: Tally, program: Program, process: subprocess.Popen[bytes], step: Step | None) -> Report:
     collector = Collector(s, program.as_hex, step)
     try:
         with contextlib.closing(blocks(process.stdout, program.timeout)) as coming:  # type: ignore[arg-type]  # a pipe
@@ -121,7 +160,7 @@ def _watch(s: Suite, program: Program, process: subprocess.Popen[bytes], step: S
         return _silent(s, program, collector)
     except ProtocolError as error:
         return broken(s, "error", str(error))
-    complete = collector.count >= s.domain
+    complete = collector.count >= collector.wanted
     if status and not complete:
         return _crashed(s, program, collector, status)
     try:
@@ -137,7 +176,7 @@ def _watch(s: Suite, program: Program, process: subprocess.Popen[bytes], step: S
     return replace(found, notes=(*found.notes, *collector.notes()))
 
 
-def _feed(s: Suite, stdin: IO[bytes] | None, as_hex: bool) -> None:
+def _feed(s: Tally, stdin: IO[bytes] | None, as_hex: bool) -> None:
     """Write the inputs; a program that does not take them all shows elsewhere."""
     with contextlib.suppress(OSError, ValueError):
         write_inputs(s, stdin, as_hex)  # type: ignore[arg-type]  # it is a pipe
@@ -145,14 +184,14 @@ def _feed(s: Suite, stdin: IO[bytes] | None, as_hex: bool) -> None:
         stdin.close()  # type: ignore[union-attr]
 
 
-def _silent(s: Suite, program: Program, collector: Collector) -> Report:
-    if collector.count >= s.domain:
+def _silent(s: Tally, program: Program, collector: Collector) -> Report:
+    if collector.count >= collector.wanted:
         return broken(s, "timeout", f"all results came, but it does not end within {program.timeout:g} s")
     message = f"no result for {program.timeout:g} s after {collector.count}; the next input is {collector.next_input()}"
     return broken(s, "timeout", message, tuple(collector.notes()))
 
 
-def _ask(s: Suite, program: Program, patterns: Array) -> Array:
+def _ask(s: Tally, program: Program, patterns: Array) -> Array:
     """The codes of the program for some patterns; ProtocolError where it has none."""
     bits = patterns.astype(next(s.inputs()).bits[0].dtype)
     _, output = program.run(records(s, Batch(0, (bits,), (bits,)), program.as_hex))
@@ -180,9 +219,9 @@ def _said(errors: IO[bytes]) -> list[str]:
 # --- crashes ----------------------------------------------------------------------------------
 
 
-def _crashed(s: Suite, program: Program, collector: Collector, status: int) -> Report:
+def _crashed(s: Tally, program: Program, collector: Collector, status: int) -> Report:
     how = _exit_text(status)
-    where = _killer(s, program, collector.count)
+    where = _killer(s, program, collector.records)
     return broken(s, "crash", f"{how} {where}", tuple(collector.notes()))
 
 
@@ -195,7 +234,7 @@ def _exit_text(status: int) -> str:
         return f"killed by signal {-status}"
 
 
-def _killer(s: Suite, program: Program, count: int) -> str:
+def _killer(s: Tally, program: Program, count: int) -> str:
     """The input that kills a program: the last one of the shortest beginning that does."""
     bits = _inputs_from(s, count)
     size = bits[0].size
@@ -210,10 +249,10 @@ def _killer(s: Suite, program: Program, count: int) -> str:
             alive = middle
     last = tuple(column[dead - 1 : dead] for column in bits)
     alone = "" if _dies(s, program, last, 1) else ", after those before it"
-    return f"at {input_text(s.question, [int(column[0]) for column in last])}{alone}"
+    return f"at {s.input_text([int(column[0]) for column in last])}{alone}"
 
 
-def _inputs_from(s: Suite, count: int) -> tuple[Array, ...]:
+def _inputs_from(s: Tally, count: int) -> tuple[Array, ...]:
     """Inputs from an index on, as many as are searched."""
     stop = min(s.domain, count + SEARCHED)
     parts = []
@@ -228,7 +267,7 @@ def _inputs_from(s: Suite, count: int) -> tuple[Array, ...]:
     return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
 
-def _dies(s: Suite, program: Program, bits: tuple[Array, ...], count: int) -> bool:
+def _dies(s: Tally, program: Program, bits: tuple[Array, ...], count: int) -> bool:
     """Whether a program ends badly on the first `count` inputs."""
     some = tuple(column[:count] for column in bits)
     try:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from feather_ref import arith, codec
 from feather_ref._parts import FP64
+from feather_ref._sources import row_of
 from feather_ref.formats import Format, get_format
 from feather_ref.golden import Question
 
@@ -40,6 +41,19 @@ def row_named(name: str | Format) -> Format:
 def pattern_dtype(row: Format) -> np.dtype[Any]:
     """The unsigned type that holds a bit pattern of a row."""
     return np.dtype(next(f"u{size}" for size in (1, 2, 4, 8) if row.bits <= 8 * size))
+
+
+def is_own(dtype: np.dtype[Any], row: Format) -> bool:
+    """Whether a dtype is a format itself, NumPy's or that of ml_dtypes.
+
+    >>> is_own(np.dtype(np.float16), row_named("fp16")), is_own(np.dtype(np.uint8), row_named("e4m3"))
+    (True, False)
+    """
+    try:
+        found = row_of(dtype)
+    except TypeError:
+        return False
+    return found is not None and found.name == row.name
 
 
 def as_values(bits: Array, question: Question) -> Array:

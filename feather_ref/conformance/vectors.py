@@ -478,10 +478,13 @@ def _load_lines(name: str, question: Question, exhaustive: bool, seed: int | Non
     lines = golden.load_vectors(name)
     dtype = pattern_dtype(row_named(question.source))
     patterns = tuple(column.astype(dtype) for column in lines.operands)
-    classes = golden.find(name).get("classes", ())
-    names = tuple((int(each["first"]), int(each["last"]), str(each["name"])) for each in classes)
     z = lines.z.astype(pattern_dtype(row_named(question.target)))
-    return Lines(patterns, z, lines.j, names=names)
+    return Lines(patterns, z, lines.j, names=names_of(golden.find(name)))
+
+
+def names_of(row: golden.Row) -> tuple[tuple[int, int, str], ...]:
+    """First line, last line and name of each class of a list."""
+    return tuple((int(each["first"]), int(each["last"]), str(each["name"])) for each in row.get("classes", ()))
 
 
 def _load_digests(name: str, question: Question, exhaustive: bool, seed: int | None) -> Vectors:

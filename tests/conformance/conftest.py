@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parent / "duts" / "dut.c"
+DUTS = Path(__file__).parent / "duts"
+SOURCE, BLOCKS = DUTS / "dut.c", DUTS / "blocks.c"
 
 
 def compiled(folder: Path, name: str, *options: str, source: Path = SOURCE) -> Path:
@@ -20,7 +21,7 @@ def compiled(folder: Path, name: str, *options: str, source: Path = SOURCE) -> P
             pytest.fail("no C compiler")
         pytest.skip("needs a C compiler")
     output = folder / name
-    subprocess.run([compiler, "-O1", "-Wall", "-Werror", *options, str(source), "-o", str(output)], check=True)
+    subprocess.run([compiler, "-O1", "-Wall", "-Werror", *options, str(source), "-o", str(output), "-lm"], check=True)
     return output
 
 
@@ -32,6 +33,17 @@ def dut(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled(tmp_path_factory.mktemp("shared"), "libdut.so", "-shared", "-fPIC")
+
+
+@pytest.fixture(scope="session")
+def quantizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program that quantizes mxfp4 blocks."""
+    return compiled(tmp_path_factory.mktemp("blocks"), "quantizer", source=BLOCKS)
+
+
+@pytest.fixture(scope="session")
+def quantizer_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(tmp_path_factory.mktemp("blocks"), "libblocks.so", "-shared", "-fPIC", source=BLOCKS)
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def examples() -> Iterator[str]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, dut: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, dut: Path, shared: Path, quantizer: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The files that the examples name, and a feather-ref to call."""
     monkeypatch.chdir(tmp_path)
     program = tmp_path / "feather-ref"
@@ -45,6 +45,7 @@ def folder(tmp_path: Path, dut: Path, shared: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PYTHONPATH", str(Path(fr.__file__).parent.parent))
     shutil.copy(dut, "dut")
     shutil.copy(shared, "libdut.so")
+    shutil.copy(quantizer, "quantizer")
     for name, options in (("out.bin", ""), ("out.hex", "--hex")):
         given = f"feather-ref gen {ID} {options} | ./dut none {'hex' if options else ''} > {name}"
         subprocess.run(given, shell=True, check=True)
@@ -74,8 +75,8 @@ def test_the_list_of_commands_is_grouped() -> None:
 
 def test_suites_lists() -> None:
     assert run("suites", "convert.f32.e4m3.rne.*sat.run").output.splitlines() == [
-        "convert.f32.e4m3.rne.nonsat.run  must",
-        "convert.f32.e4m3.rne.sat.run     must",
+        "convert.f32.e4m3.rne.nonsat.run  must  2^32 inputs",
+        "convert.f32.e4m3.rne.sat.run     must  2^32 inputs",
     ]
     assert json.loads(run("suites", "convert.f64.e4m3.rne.sat.run", "--json").output)[0]["level"] == "must"
     assert run("suites", "nothing").exit_code == 2

@@ -155,7 +155,7 @@ def test_files(tmp_path: Path) -> None:
     for as_hex in (False, True):
         options = ["--hex"] * as_hex
         given, out = tmp_path / "in", tmp_path / "out"
-        assert run("gen", ID, *options, "-o", str(given)).exit_code == 0
+        assert run("gen", ID, *options, "--force", "-o", str(given)).exit_code == 0
         assert given.read_bytes() == inputs(as_hex)
         good = answers()
         out.write_bytes("\n".join(f"{code:02x}" for code in good).encode() if as_hex else good)

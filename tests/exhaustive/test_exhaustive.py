@@ -12,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.progress import Progress
 
-from exhaustive import sweep
+from exhaustive import pairs, sweep
 from exhaustive.sweep import CASES, GCC, Array, Case, Result, compare, ours, theirs
 
 E4M3 = CASES[0]
@@ -101,6 +102,32 @@ def test_one_wrong_code_is_found(library: ctypes.CDLL) -> None:
     chunks = [np.arange(at, at + 4, dtype=np.uint32) for at in (0x3F7FFFFC, 0x3F7FFFFE)]
     found = compare(chunks, wrong, theirs(library, E4M3))
     assert found == Result(8, 1, found.sha256, ["3F800000: got 39, want 38"])
+
+
+@pytest.mark.parametrize("rule", pairs.RULES)
+def test_a_part_of_the_pairs_of_nvfp4(rule: str) -> None:
+    with Progress(disable=True) as progress:
+        found = pairs.prove(rule, progress, every=1009)
+    assert (found["pairs"], found["mismatches"], found["first"]) == (333, 0, [])
+
+
+def test_ties_of_pairs_by_hand() -> None:
+    """448 * 1 / 1 is a scale; 448 * 1.0625 / 1.75 = 272, half way between 256 and 288."""
+    assert not pairs.is_tie(0x3F80, 0x3F80)
+    assert pairs.is_tie(0x3F88, 0x3FE0)
+
+
+def test_pairs_and_their_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hash or a code that differs is status 1."""
+    right = {"pairs": 1, "mismatches": 0, "ties": 0, "sha256": "00", "is the digest's": True, "first": []}
+    wrong = {"mismatches": 1, "first": ["(1, 2): got 00, want 01"]}
+    for change, status in (({}, 0), (wrong, 1), ({"is the digest's": False}, 1)):
+        monkeypatch.setattr(pairs, "prove", lambda rule, progress, change=change: right | change)
+        log = tmp_path / "log.json"
+        assert pairs.main(["--log", str(log), "nvfp4_exact"]) == status
+        assert '"nvfp4_exact": {' in log.read_text(encoding="ascii")
+    with pytest.raises(SystemExit):
+        pairs.main(["nvfp4_best"])
 
 
 def test_an_unknown_case_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

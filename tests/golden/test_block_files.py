@@ -129,13 +129,48 @@ def test_elements_have_the_file_of_their_conversion(bfmt: str) -> None:
 def test_block_files(name: str) -> None:
     asked, blocks = golden.block_question(name), golden.load_blocks(name)
     x = blocks.x.astype(np.uint32).view(np.float32)
-    tensor = quantize_blocks(x, asked.bfmt, scale_rule=asked.rule)
-    np.testing.assert_array_equal(tensor.scales[:, 0], blocks.scale)
+    scales, codes = quantized(x, blocks.tensor, asked)
+    np.testing.assert_array_equal(scales, blocks.scale)
     strict = blocks.j == 1
-    np.testing.assert_array_equal(tensor.codes[strict], blocks.z[strict])
+    np.testing.assert_array_equal(codes[strict], blocks.z[strict])
     np.testing.assert_array_equal(np.isnan(x).any(axis=1), blocks.j == 2)
-    assert (blocks.scale[blocks.j == 2] == 0xFF).all()
+    assert (blocks.scale[blocks.j == 2] == asked.bfmt.scale.canonical_nan).all()
     assert sum(part["last"] - part["first"] + 1 for part in golden.find(name)["classes"]) == len(x)
+
+
+def quantized(x: Any, tensor: Any, asked: golden.BlockQuestion) -> tuple[Any, Any]:
+    """Scales and codes by the implementation; each block of two levels beside one that has its tensor's amax."""
+    if tensor is None:
+        found = quantize_blocks(x, asked.bfmt, scale_rule=asked.rule)
+        return found.scales[:, 0], found.codes
+    rows = []
+    for amax, block in zip(tensor.astype(np.uint32).view(np.float32), x, strict=True):
+        first = np.zeros_like(block)
+        first[0] = amax
+        rows.append(quantize_blocks(np.stack([first, block]), asked.bfmt, scale_rule=asked.rule))
+    return np.stack([row.scales[1, 0] for row in rows]), np.stack([row.codes[1] for row in rows])
+
+
+def test_lists_tell_the_rules_apart() -> None:
+    """No two rules of a format give one list."""
+    for name, rules in (("mxfp4", golden_blocks.MX_RULES), ("nvfp4", golden_blocks.NVFP4_RULES)):
+        paths = {golden.find(each)["sha256"] for each in LISTS if f".{name}." in each}
+        assert len(paths) == len(rules)
+
+
+def test_a_block_of_two_levels_by_hand() -> None:
+    """A tensor with amax 2688 = 6 * 448 has S = 1: ties as e2m1 has them.  6 / 1.0624 is 5.6: the scale is 1."""
+    blocks = golden.load_blocks("block.f32.nvfp4.rne.sat.blk")
+    classes = {part["name"]: part["first"] - 1 for part in golden.find("block.f32.nvfp4.rne.sat.blk")["classes"]}
+    tie, rounded, gone = (classes[name] for name in ("tie", "scale_rounded", "scale_vanishes"))
+    assert blocks.tensor is not None
+    assert (int(blocks.tensor[tie]), int(blocks.scale[tie])) == (0x45280000, 0x38)  # 2688; 1 in ue4m3
+    # 6; then 0.25 -> 0, 0.75 -> 1, 1.25 -> 1, 1.75 -> 2, 2.5 -> 2, 3.5 -> 4, 5 -> 4, each with its negative
+    assert blocks.z[tie].tolist() == [7, 0, 8, 2, 10, 2, 10, 4, 12, 4, 12, 6, 14, 6, 14, 0]
+    assert blocks.scale[rounded : rounded + 2].tolist() == [0x38, 0x39]  # 1.0624 below the tie 1.0625; 1.07 above
+    # amax 2**-20 of 1: 448 * 2**-20 is below half of 2**-9, so the scale is 0, and all but zeros saturate
+    assert (int(blocks.scale[gone]), blocks.z[gone, :3].tolist()) == (0, [7, 15, 0])
+    assert int(blocks.scale[gone + 1]) == 1  # 448 * 2**-18 = 0.875 * 2**-9
 
 
 def test_a_block_by_hand() -> None:
@@ -225,6 +260,7 @@ def test_the_rules_differ_somewhere() -> None:
         ("scale.f32.mxfp4.exact.sat.nan=max.run", "unknown choice 'nan=max'"),
         ("scale.f32.mxfp4.best.sat.run", "rounding must be one of"),
         ("scale.f32.mxfp4.exact.sat.tab", "unknown shape 'tab'"),
+        ("dequantize.f32.mxfp4.exact.none.blk", "unknown block format 'f32'"),
     ],
 )
 def test_wrong_ids(name: str, error: str) -> None:

@@ -409,3 +409,83 @@ def test_command_leaves_nothing_behind_when_it_is_refused(tmp_path: Path) -> Non
     for arguments in ((SAT, "--as", "memh"), ("nothing", "--as", "c")):
         done = command(*arguments, "-o", str(tmp_path / "out"))
         assert (done.exit_code, list(tmp_path.iterdir())) == (2, [])
+
+
+# --- blocks -----------------------------------------------------------------------------------
+
+NVFP4, MXINT8 = "block.f32.nvfp4.rne.sat.blk", "block.f32.mxint8.rne.sat.blk"
+SCALE = "scale.f32.mxfp4.exact.sat.run"
+
+
+def test_a_list_of_blocks_in_c(tmp_path: Path) -> None:
+    """Its own answers pass; a wrong scale, a wrong code and a NaN are told apart; -128 may be -127."""
+    need("gcc", "g++")
+    for name in (NVFP4, MXINT8, SCALE):
+        (tmp_path / f"{name.split('.')[2]}.h").write_text(export(name, "c"), encoding="ascii")
+    main = """
+    #include <string.h>
+    #include "nvfp4.h"
+    #include "mxint8.h"
+    #include "mxfp4.h"
+    int main(void) {
+        int bad = block_f32_nvfp4_rne_sat_count != 23;
+        for (size_t i = 0; i < 23; i++) {
+            const block_f32_nvfp4_rne_sat_block *b = &block_f32_nvfp4_rne_sat_blocks[i];
+            uint8_t codes[16];
+            memcpy(codes, b->z, sizeof codes);
+            bad += block_f32_nvfp4_rne_sat_check(i, b->scale, codes) != -1;
+            bad += block_f32_nvfp4_rne_sat_check(i, (uint8_t)(b->scale ^ 1), codes) != 0;
+            codes[4] = (uint8_t)(codes[4] ^ 1);
+            bad += block_f32_nvfp4_rne_sat_check(i, b->scale, codes) != (b->j == 2 ? -1 : 5);
+        }
+        uint8_t codes[32];
+        memcpy(codes, block_f32_mxint8_rne_sat_blocks[2].z, sizeof codes);
+        int k = 0;
+        while (codes[k] != 0x80) k++;
+        codes[k] = 0x81;
+        bad += block_f32_mxint8_rne_sat_check(2, block_f32_mxint8_rne_sat_blocks[2].scale, codes) != -1;
+        codes[k] = 0x82;
+        bad += block_f32_mxint8_rne_sat_check(2, block_f32_mxint8_rne_sat_blocks[2].scale, codes) != 1 + k;
+        bad += block_f32_nvfp4_rne_sat_blocks[0].amax != 0x40C00000u || block_f32_nvfp4_rne_sat_blocks[0].j != 2;
+        bad += scale_f32_mxfp4_exact_sat_expected(0x3FFFFFFF) != 125;
+        bad += scale_f32_mxfp4_exact_sat_check(0x3FFFFFFF, 126);
+        return bad;
+    }"""
+    (tmp_path / "main.c").write_text(main, encoding="ascii")
+    for line in (["gcc", "-std=c99"], ["g++", "-x", "c++"]):
+        subprocess.run([*line, *WARNINGS, "main.c", "-o", "main"], cwd=tmp_path, check=True)
+        assert subprocess.run(["./main"], cwd=tmp_path, check=False).returncode == 0
+
+
+def test_blocks_as_csv_are_the_file() -> None:
+    for name, head in ((NVFP4, "amax,x0,"), (MXINT8, "x0,")):
+        lines = [line for line in export(name, "csv").splitlines() if not line.startswith("#")]
+        assert lines[0].startswith(head) and lines[0].endswith(",j")
+        file = (golden.root() / golden.find(name)["path"]).read_text(encoding="ascii").splitlines()
+        assert [line.replace(",", " ") for line in lines[1:]] == file
+        assert len(lines[0].split(",")) == len(file[0].split())
+
+
+def test_scales_and_elements_are_exported_as_conversions() -> None:
+    for name in (SCALE, "element.f32.mxfp8_e4m3.rne.sat.run"):
+        for kind in ("sv", "sva", "c", "csv"):
+            assert name in export(name, kind)
+    own, theirs = (export(name, "c") for name in ("element.f32.mxfp8_e4m3.rne.sat.run", SAT))
+    tables = [re.findall(r"_z\[\d+\] = \{(.*?)\};", text, re.DOTALL)[0] for text in (own, theirs)]
+    assert tables[0] == tables[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "error"),
+    [
+        (NVFP4, "sva", "a .blk file cannot be exported as sva; it has c, csv, and derived/blocks/"),
+        ("scale.f32.nvfp4.exact.sat.tv", "c", "a .tv file cannot be exported as c; it has csv"),
+        ("block.f32.mxint8.rne.sat.rule=ceil.blk", "c", "has no file to export: its answers are made when"),
+        ("dequantize.mxfp4.f32.exact.none.blk", "csv", "has no file to export: its answers are made when"),
+        ("block.f32.mxfp5.rne.sat.blk", "c", "unknown vector"),
+        (SCALE, "memh", "2\\*\\*32 inputs, and memh at most"),
+    ],
+)
+def test_what_blocks_are_not_exported_as(name: str, kind: str, error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        export(name, kind)
