@@ -53,6 +53,21 @@ def as_blockable(x: object) -> Array:
     return array
 
 
+def flushed(x: Array) -> Array:
+    """x with its subnormals made zeros of their sign.
+
+    >>> flushed(np.array([-(2.0**-24), 2.0**-14], np.float16)).tolist()
+    [-0.0, 6.103515625e-05]
+    """
+    row = row_of(x.dtype) or FP64
+    if row.kind != "float" or not row.has_subnormals:
+        return x
+    bits = bits_of(x)
+    u = bits.dtype.type
+    small = (bits & u(row.magnitude_mask)) < u(1 << row.mantissa_bits)
+    return np.where(small, bits & u(row.sign_mask), bits).view(x.dtype.newbyteorder("="))
+
+
 def load(x: Array, single: bool = False) -> tuple[Array, Format]:
     """The bits of numbers as float32 bits, or as float64 bits where float32 does not hold them all.
 
@@ -213,12 +228,20 @@ class Magnitudes:
         return self.bits.view(np.float64) if self.row is FP64 else widen(self.bits)
 
 
+class Random(NamedTuple):
+    """The operand of stochastic rounding: integers below 2**n_bits."""
+
+    bits: Array
+    n_bits: int
+
+
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """A chunk of blocks: (m, k) bits of fp32 or fp64."""
+    """A chunk of blocks: (m, k) bits of fp32 or fp64.  random: what stochastic rounding takes, (m, k) too."""
 
     bits: Array
     row: Format
+    random: Random | None = None
 
     @cached_property
     def magnitude(self) -> Array:

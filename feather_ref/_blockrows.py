@@ -24,7 +24,7 @@ from typing import Literal, get_args
 from feather_ref.formats import FORMATS, Format, Source
 
 TensorScale = Literal["none", "float32"]
-Layout = Literal["dense", "ggml"]
+Layout = Literal["dense", "ggml", "ggml_x4"]
 
 _MOST_BITS = 46  # of a product: a quotient in float64 then lies on the right side of every boundary
 _OWN = Source("user-defined")
@@ -39,8 +39,9 @@ class BlockFormat:
     scale_rule: the name of the rule that None means in `quantize_blocks`.
     tensor_scale: "float32" where a whole tensor has a scale of its own, else "none".
     zero_point: each block has an element code that means zero.
-    layout: how the bytes of a file stand: "dense" (elements, then scales, apart) or "ggml" (each
-        block its scale, then its elements).  Codes and words are the same in both.
+    layout: how the bytes of a file stand: "dense" (elements, then scales, apart), "ggml" (each block
+        its scale, then its elements) or "ggml_x4" (four scales, then four blocks of elements).
+        Codes and words are the same in all.
 
     >>> from feather_ref.formats import FORMATS
     >>> tiny = BlockFormat("tiny", FORMATS["e2m1"], (8,), FORMATS["ue5m3"], "amax")
@@ -148,6 +149,7 @@ _NVFP4 = Source("NVIDIA, Pretraining Large Language Models with NVFP4", "arXiv:2
 _DEEPSEEK = Source("DeepSeek-V3 Technical Report", "arXiv:2412.19437", "section 3.3.2")
 _GROUP = Source("Krishnamoorthi, Quantizing deep convolutional networks", "arXiv:1806.08342", "section 2")
 _GGML = Source("ggml", "0.9", "ggml-common.h and ggml-quants.c")
+_GGML_NVFP4 = Source("ggml", "0.9.8", "ggml-common.h, block_nvfp4; ggml-quants.c, quantize_row_nvfp4_ref")
 
 
 def _mx(name: str, element: str, *aliases: str) -> BlockFormat:
@@ -185,6 +187,9 @@ _ROWS = (
     _ggml("q8_0", "int8", "fp16", "ggml_q8_0"),
     _ggml("q4_0", "int4", "fp16", "ggml_q4_0"),
     _ggml("ggml_mxfp4", "e2m1", "e8m0", "ggml_mxfp4"),
+    BlockFormat(
+        "ggml_nvfp4", FORMATS["e2m1"], (16,), FORMATS["ue4m3"], "ggml_nvfp4", layout="ggml_x4", source=_GGML_NVFP4
+    ),
 )
 
 BLOCK_FORMATS: Mapping[str, BlockFormat] = MappingProxyType({row.name: row for row in _ROWS})

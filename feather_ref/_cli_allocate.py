@@ -73,7 +73,7 @@ def allocate(
 ) -> None:
     """Choose formats for the tensors of a file.
 
-    IN is an .npy, .npz or .safetensors file. The plan is the best that the budget allows; scales
+    IN is an .npy, .npz, .safetensors or .gguf file. The plan is the best that the budget allows; scales
     and selectors count. The error is summed over all values: mse as it is, sqnr as a share of
     each tensor's own size. Other tensors, and those that are not selected, stay as they are.
 

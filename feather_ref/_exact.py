@@ -31,6 +31,7 @@ from feather_ref.codec import code_dtype
 from feather_ref.policy import Policy
 
 _CHUNK = 1 << 19  # numbers of W, and of the result, at once
+_LEAST, _MOST = np.array([2.0**-450, 2.0**450]).view(np.uint64)
 
 
 class Digits(NamedTuple):
@@ -70,6 +71,24 @@ def _values(x: Operand, rows: Rows, last: F64 | None, absolute: bool) -> F64:
 
 def _cut(x: F64, width: int) -> Digits:
     """The digits of rows of numbers; Inf and NaN count as 0 here."""
+    magnitude = np.ascontiguousarray(x).view(np.uint64) & np.uint64(FP64.magnitude_mask)
+    plain = (magnitude == 0) | ((magnitude >= _LEAST) & (magnitude <= _MOST))
+    if not plain.all():
+        return _cut_bits(x, width)
+    # nothing here comes near a subnormal: every step is exact, whatever a processor flushes
+    top = np.frexp(np.max(np.abs(x), axis=1, initial=0))[1].astype(np.int64)
+    rest = x * np.ldexp(1.0, -top)[:, None]
+    planes: list[F64 | None] = []
+    while rest.any():
+        rest *= 2.0**width
+        digit = np.trunc(rest)
+        rest -= digit
+        planes.append(digit if digit.any() else None)
+    return Digits(planes, top)
+
+
+def _cut_bits(x: F64, width: int) -> Digits:
+    """The same for numbers of any size, from their bits."""
     parts = split(np.ascontiguousarray(x).view(np.uint64), FP64)
     there = parts.significand != ZERO
     top = np.max(parts.exponent, axis=1, initial=-(1 << 20), where=there) + 1

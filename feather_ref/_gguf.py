@@ -1,6 +1,8 @@
 """GGUF: the header, read strictly and written as ggml and the gguf package write it.
 
-All numbers are little-endian; a text is 8 bytes for its length, then UTF-8::
+All numbers have one byte order, little-endian in most files, and the data has it too; the version
+tells which.  Here pairs and data are little-endian, whatever the file's order.  A text is 8 bytes for
+its length, then UTF-8::
 
     "GGUF" | version u32 | tensors u64 | pairs u64 | pairs | tensors | zeros | data
     pair    key text | kind u32 | value          an array: kind u32 | count u64 | values
@@ -13,20 +15,26 @@ alignment; what lies otherwise is refused, as ggml does.
 The gguf package cannot stand here: it maps a hostile header without a check of its sizes, and its
 writer wants each tensor as one array.
 
-Source: ggml, docs/gguf.md, version 3; src/gguf.cpp; ggml.h for the types and the limits.
+Source: ggml, docs/gguf.md, version 3; src/gguf.cpp; ggml.h for the types and the limits; the gguf package,
+gguf_convert_endian.py, for what has an order within a block.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import struct
 from collections.abc import Iterable, Mapping
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from feather_ref._safetensors import Form, Place, short
+
+Bytes = NDArray[np.uint8]
+Order = Literal["<", ">"]
 
 _MAGIC = b"GGUF"
 _VERSION = 3
@@ -63,27 +71,29 @@ TYPES: Mapping[str, Type] = {
 }  # fmt: skip
 """Every tensor type by name, also those whose bits are not read here: they can be copied."""
 
+_HEADS = {"Q4_0": 2, "Q8_0": 2, "MXFP4": 0, "NVFP4": 0}  # bytes of a block that are one number and come first
 _BY_CODE = {row.code: name for name, row in TYPES.items()}
 _TEXT, _ARRAY, _BOOL, _U32 = 8, 9, 7, 4
 _KINDS = {
-    0: "<u1", 1: "<i1", 2: "<u2", 3: "<i2", 4: "<u4", 5: "<i4", 6: "<f4", _BOOL: "<u1", 10: "<u8", 11: "<i8", 12: "<f8",
+    0: "u1", 1: "i1", 2: "u2", 3: "i2", 4: "u4", 5: "i4", 6: "f4", _BOOL: "u1", 10: "u8", 11: "i8", 12: "f8",
 }  # fmt: skip
 _SMALLEST_PAIR, _SMALLEST_TENSOR = 8 + 4 + 1, 8 + 4 + 4 + 8  # bytes
 
 
 class Pair(NamedTuple):
-    """A pair of the metadata: the value as text, JSON where it is no text, and all its bytes."""
+    """A pair of the metadata: the value as text, JSON where it is no text, and all its bytes, little-endian."""
 
     text: str
     raw: bytes
 
 
 class Header(NamedTuple):
-    """What a header says; places count from the start of the file, size is all its bytes."""
+    """What a header says; places count from the start of the file, size is all its bytes, order theirs."""
 
     places: dict[str, Place]
     pairs: dict[str, Pair]
     size: int
+    order: Order = "<"
 
 
 def nbytes(form: Form, name: str) -> int:
@@ -100,12 +110,27 @@ def nbytes(form: Form, name: str) -> int:
     return math.prod(form.shape) // row.block * row.size
 
 
+def swapped(data: Bytes, dtype: str, name: str) -> Bytes:
+    """The flat bytes of a tensor in the other byte order.  Raises ValueError where that is not known.
+
+    >>> swapped(np.array([1, 2, 3, 4], np.uint8), "F16", "w").tolist()
+    [2, 1, 4, 3]
+    """
+    row = TYPES[dtype]
+    head = row.size if row.block == 1 else _HEADS.get(dtype)
+    if head is None:
+        raise ValueError(f"tensor {short(name)}: how {dtype} lies in the other byte order is not known here")
+    blocks = data.reshape(-1, row.size).copy()
+    blocks[:, :head] = blocks[:, :head][:, ::-1].copy()
+    return blocks.reshape(-1)
+
+
 # --- write ------------------------------------------------------------------------------------
 
 
-def _text(text: str) -> bytes:
+def _text(text: str, order: Order = "<") -> bytes:
     data = text.encode()
-    return struct.pack("<Q", len(data)) + data
+    return struct.pack(f"{order}Q", len(data)) + data
 
 
 def text_pair(key: str, text: str) -> Pair:
@@ -122,8 +147,8 @@ def u32_pair(key: str, value: int) -> Pair:
     return Pair(str(value), _text(key) + struct.pack("<II", _U32, value))
 
 
-def make_header(forms: Mapping[str, Form], pairs: Mapping[str, Pair]) -> tuple[bytes, Header]:
-    """The bytes before the data, and where each tensor goes, in the order of forms.
+def make_header(forms: Mapping[str, Form], pairs: Mapping[str, Pair], order: Order = "<") -> tuple[bytes, Header]:
+    """The bytes before the data, and where each tensor goes, in the order of forms.  order: of bytes.
 
     Raises ValueError naming the tensor that GGUF cannot hold.
     """
@@ -131,16 +156,26 @@ def make_header(forms: Mapping[str, Form], pairs: Mapping[str, Pair]) -> tuple[b
     infos, spans, offset = [], {}, 0
     for name, form in forms.items():
         _check_form(name, form)
-        infos.append(_text(name) + struct.pack(f"<I{len(form.shape)}Q", len(form.shape), *form.shape[::-1]))
-        infos.append(struct.pack("<IQ", TYPES[form.dtype].code, offset))
+        axes = len(form.shape)
+        infos.append(_text(name, order) + struct.pack(f"{order}I{axes}Q", axes, *form.shape[::-1]))
+        infos.append(struct.pack(f"{order}IQ", TYPES[form.dtype].code, offset))
         spans[name] = offset, offset + nbytes(form, name)
         offset = _padded(spans[name][1], alignment)
-    text = _MAGIC + struct.pack("<IQQ", _VERSION, len(forms), len(pairs))
-    text += b"".join([*(pair.raw for pair in pairs.values()), *infos])
+    text = _MAGIC + struct.pack(f"{order}IQQ", _VERSION, len(forms), len(pairs))
+    text += b"".join([*(_ordered(pair.raw, order) for pair in pairs.values()), *infos])
     text += bytes(_padded(len(text), alignment) - len(text))
     start = len(text)
     places = {name: Place(*forms[name], start + begin, start + end) for name, (begin, end) in spans.items()}
-    return text, Header(places, dict(pairs), start + offset)
+    return text, Header(places, dict(pairs), start + offset, order)
+
+
+def _ordered(raw: bytes, order: Order) -> bytes:
+    """The bytes of a pair in an order."""
+    if order == "<":
+        return raw
+    reader = _Reader(io.BytesIO(raw), len(raw), said_in=order)
+    _read_pair(reader, 0)
+    return bytes(reader.said)
 
 
 def _padded(size: int, alignment: int) -> int:
@@ -161,13 +196,17 @@ def _check_form(name: str, form: Form) -> None:
 
 
 class _Reader:
-    """A file of known size, read from its start; nothing is taken that is not there."""
+    """A file of known size, read from its start; nothing is taken that is not there.
 
-    def __init__(self, file: BinaryIO, size: int) -> None:
+    order: of the file's bytes.  said: all that was read since it was last cleared, in the order said_in.
+    """
+
+    def __init__(self, file: BinaryIO, size: int, order: Order = "<", said_in: Order = "<") -> None:
         self.file, self.size, self.at = file, size, 0
+        self.order, self.said, self.said_in = order, bytearray(), said_in
 
     def take(self, count: int, what: str) -> bytes:
-        """The next bytes."""
+        """The next bytes, as they are."""
         if count > self.size - self.at:
             raise ValueError(
                 f"{what} would take {count} bytes at byte {self.at} of {self.size}; is the file truncated?"
@@ -178,24 +217,36 @@ class _Reader:
         self.at += count
         return data
 
-    def number(self, code: str, what: str) -> int:
-        """One unsigned integer of struct's code."""
-        value: int = struct.unpack(f"<{code}", self.take(struct.calcsize(f"<{code}"), what))[0]
-        return value
+    def numbers(self, dtype: str, count: int, what: str) -> NDArray[Any]:
+        """Numbers of a dtype."""
+        kind = np.dtype(dtype).newbyteorder(self.order)
+        values = np.frombuffer(self.take(count * kind.itemsize, what), kind)
+        self.said += values.astype(kind.newbyteorder(self.said_in)).tobytes()
+        return values
+
+    def number(self, dtype: str, what: str) -> int:
+        """One number."""
+        return int(self.numbers(dtype, 1, what)[0])
 
     def text(self, most: int, what: str) -> bytes:
         """A text, not decoded."""
-        length = self.number("Q", what)
+        length = self.number("u8", what)
         if length > most:
             raise ValueError(f"{what} would have {length} bytes; at most {most} are read")
-        return self.take(length, what)
+        data = self.take(length, what)
+        self.said += data
+        return data
 
     def count(self, smallest: int, what: str) -> int:
         """How many things follow, each of some bytes at least."""
-        count = self.number("Q", what)
+        count = self.number("u8", what)
         if count > (self.size - self.at) // smallest:
             raise ValueError(f"{what} is {count}, more than {self.size} bytes can hold; is the file truncated?")
         return count
+
+
+def _swapped_32(value: int) -> int:
+    return int.from_bytes(value.to_bytes(4, "little"), "big")
 
 
 def read_header(file: BinaryIO, size: int) -> Header:
@@ -203,33 +254,37 @@ def read_header(file: BinaryIO, size: int) -> Header:
     reader = _Reader(file, size)
     if reader.take(4, "its magic") != _MAGIC:
         raise ValueError("it does not begin with 'GGUF'")
-    version = reader.number("I", "its version")
+    version = reader.number("u4", "its version")
+    if _swapped_32(version) in _READABLE:
+        reader.order, version = ">", _swapped_32(version)
     if version not in _READABLE:
-        swapped = int.from_bytes(version.to_bytes(4, "little"), "big") in _READABLE
-        raise ValueError(f"GGUF version {version}: " + ("the file is big-endian" if swapped else "2 and 3 are read"))
-    tensors = reader.number("Q", "the number of tensors")
+        raise ValueError(f"GGUF version {version}: 2 and 3 are read")
+    tensors = reader.number("u8", "the number of tensors")
     if tensors > size // _SMALLEST_TENSOR:
         raise ValueError(f"the number of tensors is {tensors}, more than {size} bytes can hold; is the file truncated?")
     pairs = _read_pairs(reader, reader.count(_SMALLEST_PAIR, "the number of pairs"))
     alignment = _alignment(pairs)
     infos = [_read_info(reader, i) for i in range(tensors)]
     places = _places(infos, _padded(reader.at, alignment), alignment, size)
-    return Header(places, pairs, size)
+    return Header(places, pairs, size, reader.order)
 
 
 def _read_pairs(reader: _Reader, count: int) -> dict[str, Pair]:
     pairs: dict[str, Pair] = {}
     for i in range(count):
-        begin = reader.at
-        key = _name(reader.text(_MAX_KEY, f"key {i}"), f"key {i}")
-        kind = reader.number("I", f"the kind of {short(key)}")
-        text = _read_value(reader, kind, f"the value of {short(key)}")
+        reader.said.clear()
+        key, text = _read_pair(reader, i)
         if key in pairs:
             raise ValueError(f"the key {short(key)} stands there twice")
-        end = reader.at
-        reader.file.seek(begin)
-        pairs[key] = Pair(text, reader.file.read(end - begin))
+        pairs[key] = Pair(text, bytes(reader.said))
     return pairs
+
+
+def _read_pair(reader: _Reader, i: int) -> tuple[str, str]:
+    """Key and value."""
+    key = _name(reader.text(_MAX_KEY, f"key {i}"), f"key {i}")
+    kind = reader.number("u4", f"the kind of {short(key)}")
+    return key, _read_value(reader, kind, f"the value of {short(key)}")
 
 
 def _name(data: bytes, what: str) -> str:
@@ -245,7 +300,7 @@ def _read_value(reader: _Reader, kind: int, what: str) -> str:
         return reader.text(_MAX_TEXT, what).decode(errors="backslashreplace")
     if kind != _ARRAY:
         return json.dumps(_numbers(reader, kind, 1, what)[0])
-    kind = reader.number("I", what)
+    kind = reader.number("u4", what)
     if kind == _ARRAY:
         raise ValueError(f"{what} is an array of arrays, which ggml does not read either")
     count = reader.count(8 if kind == _TEXT else 1, f"the length of {what}")
@@ -260,13 +315,12 @@ def _read_value(reader: _Reader, kind: int, what: str) -> str:
 def _numbers(reader: _Reader, kind: int, count: int, what: str) -> list[Any]:
     if kind not in _KINDS:
         raise ValueError(f"{what} is of kind {kind}, which GGUF does not have")
-    dtype = np.dtype(_KINDS[kind])
-    values = np.frombuffer(reader.take(count * dtype.itemsize, what), dtype)
+    values = reader.numbers(_KINDS[kind], count, what)
     if kind == _BOOL:
         if count and int(values.max()) > 1:
             raise ValueError(f"{what}: 0x{int(values.max()):02X} is neither false nor true")
         values = values.astype(bool)
-    return [float(str(x)) for x in values] if dtype.kind == "f" else values.tolist()
+    return [float(str(x)) for x in values] if values.dtype.kind == "f" else values.tolist()
 
 
 def _alignment(pairs: Mapping[str, Pair]) -> int:
@@ -283,11 +337,11 @@ def _read_info(reader: _Reader, i: int) -> tuple[str, Form, int]:
     """Name, form and offset of a tensor."""
     name = _name(reader.text(_MAX_KEY, f"the name of tensor {i}"), f"the name of tensor {i}")
     where = f"tensor {short(name)}"
-    axes = reader.number("I", f"{where}: its axes")
+    axes = reader.number("u4", f"{where}: its axes")
     if axes > _MAX_AXES:
         raise ValueError(f"{where}: it has {axes} axes; at most {_MAX_AXES} are read")
-    sizes = struct.unpack(f"<{axes}Q", reader.take(8 * axes, f"{where}: its shape"))
-    code, offset = reader.number("I", f"{where}: its type"), reader.number("Q", f"{where}: its offset")
+    sizes = tuple(reader.numbers("u8", axes, f"{where}: its shape").tolist())
+    code, offset = reader.number("u4", f"{where}: its type"), reader.number("u8", f"{where}: its offset")
     if code not in _BY_CODE:
         raise ValueError(f"{where}: unknown type {code}; known: {', '.join(TYPES)}")
     return name, Form(_BY_CODE[code], sizes[::-1]), offset

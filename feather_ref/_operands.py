@@ -13,8 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from feather_ref._blockparts import FP32
 from feather_ref._mixed import MixedBlockTensor
 from feather_ref._parts import FP64
+from feather_ref._scaling import scale_values
 from feather_ref._sources import as_array, bits_of, row_of
 from feather_ref._sweep import Array, place, spell
 from feather_ref.blocks import BlockTensor
@@ -68,7 +70,7 @@ class Operand:
     def elements(self, rows: Rows = ...) -> F64:
         """The numbers without their scales, exactly."""
         codes = self.codes[rows]
-        values = codes.view(np.float64) if self.row is FP64 else decode(codes, self.row, np.float64)
+        values = codes.view(np.float64) if self.row is FP64 else _exact_values(codes, self.row)
         if self.blocks is not None and self.blocks.zeros is not None:
             values -= _each(self.blocks, self.blocks.zeros[rows], values)
         return values
@@ -94,11 +96,12 @@ def _each(blocks: Blocks, shared: F64, values: F64) -> F64:
 def operand(x: object, name: str) -> Operand:
     """An array, a list, a PackedTensor or a BlockTensor as an Operand; TypeError for what is none of these."""
     if isinstance(x, PackedTensor):
-        return Operand(name, np.atleast_1d(x.codes()), x.fmt, None if x.scale is None else widen(x.scale))
+        scale = None if x.scale is None else _exact_values(bits_of(x.scale), FP32)
+        return Operand(name, np.atleast_1d(x.codes()), x.fmt, scale)
     if isinstance(x, MixedBlockTensor):  # its codes are of several rows; their values are exact in float64
         return Operand(name, x.dequantize(np.float64).view(np.uint64), FP64)
     if isinstance(x, BlockTensor):
-        whole = None if x.tensor_scale is None else widen(np.asarray(x.tensor_scale, np.float32))
+        whole = None if x.tensor_scale is None else _exact_values(bits_of(np.asarray(x.tensor_scale, np.float32)), FP32)
         return Operand(name, x.codes, x.fmt.element, whole, _blocks(x))
     array = as_array(x)
     try:
@@ -118,7 +121,7 @@ def _blocks(x: BlockTensor) -> Blocks:
     zeros = None if x.zeros is None else decode(x.zeros, x.fmt.element, np.float64)
     high, wide = x.fmt.tile
     last = x.axis == -1
-    blocks = Blocks(wide if last else 1, decode(x.scales, x.fmt.scale, np.float64), zeros)
+    blocks = Blocks(wide if last else 1, _exact_values(x.scales, x.fmt.scale), zeros)
     if last and high == 1:
         return blocks
     # rows of a tile share, and so do numbers of blocks that run along another axis than the last
@@ -126,16 +129,16 @@ def _blocks(x: BlockTensor) -> Blocks:
     return blocks.map(lambda shared: shared.repeat(size, axis).take(range(x.shape[axis]), axis))
 
 
+def _exact_values(codes: Array, row: Format) -> F64:
+    """The values of codes; those of float32 from their bits, so that no processor flushes a subnormal."""
+    return scale_values(np.atleast_1d(codes), row).reshape(codes.shape)
+
+
 def dequantized(x: object) -> object:
     """The numbers of a tensor with scales, each rounded once to float32; anything else as it is."""
     if isinstance(x, BlockTensor | MixedBlockTensor) or (isinstance(x, PackedTensor) and x.scale is not None):
         return x.dequantize()
     return x
-
-
-def widen(x: Array) -> F64:
-    """float32 numbers as float64, from their bits: no processor flushes a subnormal."""
-    return decode(bits_of(x), "fp32", np.float64)
 
 
 def _whole(x: Array, name: str) -> F64:

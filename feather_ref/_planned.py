@@ -79,7 +79,7 @@ def pack_planned(source: PathLike, target: PathLike, plan: Plan, progress: Progr
     Raises what `pack_file` raises, and ValueError for a plan of another file; the target is then as it was.
     """
     with load(source) as tensors:
-        refuse_same(source, target)
+        refuse_same(tensors, target)
         check_fits(plan, tensors.stored)
         choices = {name: parse_choice(fmt) for name, fmt in plan.formats.items()}
         announced = Announced({}, {}, {})

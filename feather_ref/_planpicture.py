@@ -34,15 +34,16 @@ def picture(plan: Plan) -> Figure:
         mine = [place for place in places if lines[place].format == name]
         axes.barh(mine, [bits[place] for place in mine], color=COLOURS[i % len(COLOURS)], label=name)
     for place, line in zip(places, lines, strict=True):
-        text = "" if line.sqnr is None else f" {line.sqnr:.1f}"
+        text = f" {line.sqnr:.1f}" if line.sqnr is not None else " exact" if line.error == 0 else ""
         axes.text(bits[place], place, text, va="center", fontsize=6)
     axes.set_yticks(places, [_short(line.name) for line in lines], fontsize=6, parse_math=False)
     axes.invert_yaxis()
     axes.margins(x=0.08, y=0.01)
-    axes.set_xlabel("bits a value; beside each bar: SQNR in bits")
+    axes.tick_params(axis="x", labelsize=7)
+    axes.set_xlabel("bits a value; beside each bar: SQNR in bits", fontsize=8)
     axes.set_title(f"{plan.bits_per_value:.3f} bits a value, {plan.nbytes} bytes", fontsize=9)
-    if names:
-        axes.legend(fontsize=7, loc="lower right")
+    if names:  # beside the bars, which end anywhere
+        axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0)
     return figure
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -123,14 +124,14 @@ _LINE_FIELDS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def read_plan(text: str) -> Plan:
+def read_plan(text: str | bytes) -> Plan:
     """The plan of a JSON text.
 
     Raises ValueError naming the field that is wrong.
     """
     try:
-        tree = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        tree = json.loads(text, object_pairs_hook=_unique)
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"plan: it is not JSON: {error}") from None
     if not isinstance(tree, dict) or tree.get("kind") != KIND:
         raise ValueError(f"plan: kind is not {KIND!r}: no plan of feather-ref allocate")
@@ -140,25 +141,44 @@ def read_plan(text: str) -> Plan:
     for name, known in (("cost", COSTS), ("error", tuple(MEASURES))):
         if tree[name] not in known:
             raise ValueError(f"plan: {name} must be one of {', '.join(known)}; got {short(tree[name])}")
-    lines = tuple(_read_line(i, fields) for i, fields in enumerate(tree.pop("tensors")))
+    if tree["budget"] <= 0:
+        raise ValueError(f"plan: budget must be positive, got {tree['budget']}")
+    if not re.fullmatch(r"([0-9a-f]{64})?", tree["header_sha256"]):
+        raise ValueError(f"plan: header_sha256 is {short(tree['header_sha256'])}, no 64 digits")
+    timed = tree["cost"] == "time"
+    lines = tuple(_read_line(i, fields, timed) for i, fields in enumerate(tree.pop("tensors")))
     if len({line.name for line in lines}) < len(lines):
         raise ValueError("plan: a tensor stands there twice")
     del tree["kind"], tree["version"]
     return Plan(tensors=lines, **tree)
 
 
-def _read_line(i: int, fields: Any) -> PlanLine:
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, in which no name stands twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"plan: {short(next(name for name in names if names.count(name) > 1))} stands there twice")
+    return found
+
+
+def _read_line(i: int, fields: Any, timed: bool) -> PlanLine:
     where = f"plan: tensors[{i}]"
     if not isinstance(fields, dict):
         raise ValueError(f"{where} is not an object")
     _check(where, fields, _LINE_FIELDS)
-    if not all(type(size) is int and size >= 0 for size in fields["shape"]):
+    if not all(type(size) is int and 0 <= size < 1 << 48 for size in fields["shape"]):
         raise ValueError(f"{where}: shape is no list of sizes")
+    for name in ("bytes", "seconds", "error"):
+        if (fields[name] or 0) < 0:
+            raise ValueError(f"{where}: {name} is negative: {fields[name]}")
+    if (fields["seconds"] is not None) != timed:
+        raise ValueError(f"{where}: seconds {'are missing' if timed else 'are for the cost time'}")
     try:
-        parse_choice(fields["format"])
+        name = parse_choice(fields["format"]).name
     except (ValueError, TypeError) as error:
         raise ValueError(f"{where}: format: {error}") from None
-    return PlanLine(**{**fields, "shape": tuple(fields["shape"])})
+    return PlanLine(**{**fields, "shape": tuple(fields["shape"]), "format": name})
 
 
 def _check(where: str, tree: dict[str, Any], fields: dict[str, Any]) -> None:
@@ -172,6 +192,8 @@ def _check(where: str, tree: dict[str, Any], fields: dict[str, Any]) -> None:
             raise ValueError(f"{where}: {name} cannot be {short(json.dumps(value))}")
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"{where}: {name} is not finite")
+        if type(value) is int and abs(value) >= 1 << 63:
+            raise ValueError(f"{where}: {name} is too large")
 
 
 def check_fits(plan: Plan, forms: Mapping[str, HasForm]) -> None:

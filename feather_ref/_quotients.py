@@ -7,6 +7,8 @@
    unless it is m: `BlockFormat` sees to it that m * s has at most 47 bits, and so has x.  So the
    float64 quotient lies on the same side of m, and rounding it once more is rounding once.
    float64 numbers have 53 bits; where their quotient comes close to a boundary, fractions decide.
+3. Stochastic rounding.  With its operand fixed it turns at one place between two codes, which has
+   more bits than m: fractions decide there as well.
 
 Source: Boldo and Melquiond, 2008 (round to odd); Figueroa, 1995 (when double rounding is harmless).
 """
@@ -20,7 +22,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from feather_ref._bits import I64
-from feather_ref._blockparts import FP32, Blocks, Values
+from feather_ref._blockparts import FP32, Blocks, Random, Values
 from feather_ref._parts import FP64, merge, split
 from feather_ref._sweep import Array
 from feather_ref.codec import code_dtype, encode
@@ -64,7 +66,8 @@ class _PowerTable:
         top += below  # carries into the lowest index bit where anything lies below it
         top |= bits
         top >>= np.uint32(shift)
-        top += (rows << self.index).astype(np.uint32)[:, None]
+        flat = top.reshape(-1)
+        flat += np.repeat((rows << self.index).astype(np.uint32), bits.shape[1])  # faster than short broadcast rows
         return np.take(self.table.reshape(-1), top.view(np.int32), mode="clip")
 
     def _make(self, row: int) -> None:
@@ -85,7 +88,9 @@ def _power_table(policy: Policy) -> _PowerTable | None:
 def power_codes(blocks: Blocks, power: I64, policy: Policy) -> Array:
     """The codes of x / 2**power; power: (m,), one a block, -149 .. 127."""
     if blocks.row is FP64:
-        return _shifted_codes(blocks.bits, power, policy)
+        return _shifted_codes(blocks, power, policy)
+    if blocks.random is not None:
+        return _defined_codes(blocks.bits, power, policy, blocks.random)
     table = _power_table(policy)
     if table is None:
         return _defined_codes(blocks.bits, power, policy)
@@ -97,15 +102,18 @@ def power_codes(blocks: Blocks, power: I64, policy: Policy) -> Array:
     return codes
 
 
-def _defined_codes(bits: Array, power: I64, policy: Policy) -> Array:
+def _defined_codes(bits: Array, power: I64, policy: Policy, random: Random | None = None) -> Array:
     """The definition: exponents of float32 parts, less the power."""
     parts = split(bits.astype(np.uint64), FP32)
-    return merge(parts._replace(exponent=parts.exponent - power[:, None]), policy).astype(code_dtype(policy.fmt))
+    operand = (random.bits.astype(np.uint64), random.n_bits) if random else ()
+    return merge(parts._replace(exponent=parts.exponent - power[:, None]), policy, *operand).astype(
+        code_dtype(policy.fmt)
+    )
 
 
-def _shifted_codes(bits: Array, power: I64, policy: Policy) -> Array:
+def _shifted_codes(blocks: Blocks, power: I64, policy: Policy) -> Array:
     """The same for float64 bits."""
-    return encode_by(_near(bits, power[:, None]), policy)
+    return encode_by(_near(blocks.bits, power[:, None]), policy, blocks.random)
 
 
 def _near(bits: Array, power: I64) -> Values:
@@ -126,10 +134,12 @@ def near_values(blocks: Blocks) -> Values:
     return _near(blocks.bits, np.zeros((1, 1), np.int64)) if blocks.row is FP64 else blocks.values
 
 
-def encode_by(x: Array, policy: Policy) -> Array:
-    """`encode` with a policy that is there already."""
+def encode_by(x: Array, policy: Policy, random: Random | None = None) -> Array:
+    """`encode` with a policy that is there already; random: for a stochastic one."""
     names = ("rounding", "overflow", "nan", "negative", "subnormals")
-    return encode(x, policy.fmt, **cast(Policies, {name: getattr(policy, name) for name in names}))
+    policies = cast(Policies, {name: getattr(policy, name) for name in names})
+    bits, n = random or (None, None)
+    return encode(x, policy.fmt, random_bits=bits, n_bits=n, **policies)
 
 
 # --- any scale --------------------------------------------------------------------------------
@@ -164,17 +174,20 @@ def quotients(blocks: Blocks, by: Divisor) -> Values:
 def quotient_codes(blocks: Blocks, by: Divisor, policy: Policy) -> Array:
     """The codes of x / divisor."""
     quotient = quotients(blocks, by)
-    if blocks.row is FP64:
-        _decide(quotient, blocks.values, by, policy)
+    if blocks.row is FP64 or blocks.random is not None:
+        _decide(quotient, blocks, by, policy)
+    if blocks.random is not None:
+        return encode_by(quotient, policy, blocks.random)
     if policy.fmt.kind == "integer" and abs(policy.fmt.bias) <= 64:  # float32 rounded to odd: there is a table
         return encode_by(encode(quotient, "fp32", rounding="to_odd", nan="preserve_sign").view(np.float32), policy)
     return encode_by(quotient, policy)
 
 
-def _decide(quotient: Values, x: Values, by: Divisor, policy: Policy) -> None:
+def _decide(quotient: Values, blocks: Blocks, by: Divisor, policy: Policy) -> None:
     """Where a rounded quotient lies too near a boundary, replace it by the exact one rounded to odd."""
+    x = blocks.values
     with np.errstate(all="ignore"):
-        inner, outer = (encode_by(quotient * (1 + e), policy) for e in (-_NEAR, _NEAR))
+        inner, outer = (encode_by(quotient * (1 + e), policy, blocks.random) for e in (-_NEAR, _NEAR))
     for i, j in zip(*np.nonzero((inner != outer) & np.isfinite(quotient)), strict=True):
         divisor = Fraction(by.unit) * Fraction(float(by.value[i]))
         quotient[i, j] = _to_odd(Fraction(float(x[i, j])) * Fraction(by.factor) / divisor)

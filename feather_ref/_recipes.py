@@ -14,12 +14,15 @@ element and scale: 6 and 448 for nvfp4.  Wider numbers are rounded to float32 be
     ggml_q4_0      d = fl(m / -8), m the first x of magnitude amax; scale = d; floor(fl(fl(x / d) + 8.5)) - 8,
                    where x / d is fl(x * fl(1 / d)), not contracted with the sum
     ggml_mxfp4     the rule "floor"; the nearest element, ties to the smaller magnitude, no -0
+    ggml_nvfp4     d = fl(amax / max); scale = d, ties away; from 248 on it is MAX, and below the least
+                   normal number floor(fl(d * 512 + 0.5)), at most 7; the nearest element to x / scale,
+                   ties to the smaller magnitude, no -0; 0 where scale is 0
 
 Scales saturate, but ggml's float16 ones go to Inf.  The tensor scale is the float32 nearest to 1 / S,
 and for te fl(1 / S), for torchao T; 1 where all numbers are 0.
 
 Source: NVIDIA TransformerEngine, core_nvfp4.cuh of 2026 and of 2025; torchao 0.18, nvfp4_tensor.py;
-ggml, quantize_row_q8_0_ref, quantize_row_q4_0_ref, quantize_row_mxfp4_ref.
+ggml, quantize_row_q8_0_ref, quantize_row_q4_0_ref, quantize_row_mxfp4_ref, quantize_row_nvfp4_ref, ggml_fp32_to_ue4m3.
 """
 
 from __future__ import annotations
@@ -29,9 +32,9 @@ from typing import Any
 
 import numpy as np
 
-from feather_ref._blockparts import Blocks, Values, narrow, widen
+from feather_ref._blockparts import FP32, Blocks, Values, narrow, widen
 from feather_ref._blockrows import BlockFormat
-from feather_ref._quotients import Divisor, encode_by, power_codes
+from feather_ref._quotients import Divisor, encode_by, quotients
 from feather_ref._scale_rules import floor_scale
 from feather_ref._scaling import (
     FLOAT32_MAX,
@@ -48,7 +51,7 @@ from feather_ref._scaling import (
 )
 from feather_ref._sweep import Array
 from feather_ref.codec import encode
-from feather_ref.formats import FORMATS, Format
+from feather_ref.formats import FORMATS
 from feather_ref.policy import resolve
 
 # --- NVFP4: two levels ------------------------------------------------------------------------
@@ -106,18 +109,29 @@ def _torchao(blocks: Blocks, job: Job) -> Scaled:
 
 def _multiplied(blocks: Blocks, scaled: Scaled, job: Job) -> Array:
     """Codes of fl(x * factor); zeros stay as they are."""
-    return encode_by(_times(blocks, given(scaled.factor)), job.policy)
+    return encode_by(_times(blocks, given(scaled.factor)), job.policy, blocks.random)
 
 
 def _times(blocks: Blocks, factor: Values) -> Array:
     """fl(x * factor) as float32; a factor of 0 or Inf leaves zeros and Inf alone."""
     with np.errstate(all="ignore"):
-        exact = blocks.values * factor[:, None]
-    ends = np.isinf(factor) | (factor == 0)
-    if ends.any():
-        x = blocks.values[ends]
-        exact[ends] = np.where((x == 0) | np.isinf(x), x, exact[ends])
-    return narrow(exact).view(np.float32)
+        y = blocks.bits.view(np.float32) * factor.astype(np.float32)[:, None]
+    small = (y.view(np.uint32) & np.uint32(FP32.magnitude_mask)) <= np.uint32(1 << FP32.mantissa_bits)
+    small &= blocks.magnitude != 0  # what a processor may have flushed
+    again = np.isinf(factor) | (factor == 0)
+    if small.any():
+        again |= small.any(axis=1)
+    if again.any():
+        y[again] = _times_exactly(widen(blocks.bits[again]), factor[again])
+    return y
+
+
+def _times_exactly(x: Values, factor: Values) -> Array:
+    """The same by way of float64, which holds every product."""
+    with np.errstate(all="ignore"):
+        exact = x * factor[:, None]
+    ends = (np.isinf(factor) | (factor == 0))[:, None] & ((x == 0) | np.isinf(x))
+    return narrow(np.where(ends, x, exact)).view(np.float32)
 
 
 def _two_levels(bfmt: BlockFormat) -> str:
@@ -148,19 +162,38 @@ def _q4_0(blocks: Blocks, job: Job) -> Scaled:
 def _half_up(blocks: Blocks, scaled: Scaled, job: Job) -> Array:
     """floor(fl(fl(x / d) + 8.5)) - 8, clamped to the codes."""
     row = job.bfmt.element
-    moved = fl(widen(_times(blocks, given(scaled.factor)).view(np.uint32)) + (0.5 - row.min))
+    moved = _times(blocks, given(scaled.factor)) + np.float32(0.5 - row.min)
     moved[np.isnan(moved)] = -row.min
-    return encode(np.floor(moved) + row.min, row, overflow="saturate")
+    return encode(np.floor(moved) + np.float32(row.min), row, overflow="saturate")
 
 
-_HALF = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-_NO_MINUS = Format("e2m1 without -0", 4, kind="table", values=(*_HALF, *(0.0 - value for value in _HALF)))
+_TIES = np.array([np.nan, np.nan, 0.75, np.nan, 1.75, np.nan, 3.5, np.nan] * 2)  # that go up to a code of e2m1
 
 
 def _smaller(blocks: Blocks, scaled: Scaled, job: Job) -> Array:
-    """The nearest e2m1 as a table row has it: ties to the smaller magnitude; its zero is +0."""
+    """The nearest e2m1, ties to the smaller magnitude; its zero is +0, and a scale of 0 makes zeros."""
+    by = given(scaled.by) if scaled.power is None else Divisor(np.ldexp(1.0, scaled.power))
+    quotient = quotients(blocks, by)
     nan: Any = job.policy.nan  # a policy that has been checked
-    return power_codes(blocks, given(scaled.power), resolve(_NO_MINUS, nan=nan))
+    codes = encode_by(quotient, resolve(job.bfmt.element, nan=nan))
+    codes -= np.abs(quotient) == _TIES[codes]
+    minus = codes == job.bfmt.element.sign_mask
+    if blocks.nan.any():
+        minus &= ~np.isnan(quotient)
+    codes[minus] = 0
+    codes[by.value == 0] = 0
+    return codes
+
+
+def _nvfp4(blocks: Blocks, job: Job) -> Scaled:
+    """ggml makes MAX of all that has an exponent field of 15, and nothing goes up from the subnormals."""
+    row = job.bfmt.scale
+    d = quotient(blocks.amax.value, np.array([job.bfmt.element.max]))
+    codes = encode(d, row, rounding="nearest_away", overflow="saturate")
+    codes[codes >> row.mantissa_bits == 15] = row.max_magnitude
+    small = d < row.min_normal
+    codes[small] = np.minimum(np.floor(fl(np.ldexp(d[small], -row.quantum) + 0.5)), row.mantissa_mask)
+    return Scaled(codes, by=Divisor(scale_values(codes, row)))
 
 
 def _symmetric(bfmt: BlockFormat) -> str:
@@ -170,6 +203,11 @@ def _symmetric(bfmt: BlockFormat) -> str:
 def _only(element: str) -> Callable[[BlockFormat], str]:
     """The rule is for one element format."""
     return lambda bfmt: "" if bfmt.element == FORMATS[element] else f"its elements are not {element}"
+
+
+def _only_nvfp4(bfmt: BlockFormat) -> str:
+    one_level = bfmt.scale == FORMATS["ue4m3"] and bfmt.tensor_scale == "none"
+    return _only("e2m1")(bfmt) or ("" if one_level else "its scales are not ue4m3 alone")
 
 
 ROWS = (
@@ -200,5 +238,9 @@ ROWS = (
     ScaleRule(
         "ggml_mxfp4", "floor; ties to the smaller magnitude, no -0",
         floor_scale, _smaller, rounding=None, single=True, lacks=_only("e2m1"),
+    ),
+    ScaleRule(
+        "ggml_nvfp4", "ggml's ue4m3 of fl(amax / max); ties to the smaller magnitude, no -0",
+        _nvfp4, _smaller, rounding=None, single=True, lacks=_only_nvfp4,
     ),
 )  # fmt: skip

@@ -4,6 +4,8 @@
     F32 F16 F64 I8 ...    arrays
     BF16                  packed bf16
     Q8_0 Q4_0 MXFP4       blocks: q8_0, q4_0, ggml_mxfp4; mxfp4 is written as MXFP4, too
+    NVFP4                 blocks: ggml_nvfp4, which has no scale for the tensor; llama.cpp keeps one, where
+                          there is one, in an F32 tensor of its own, and so it stays one here
     Q4_K and the others   bytes that are copied and not read
 
 A tensor in blocks shows the parts that it would have in a .safetensors file, so that whoever copies,
@@ -30,10 +32,17 @@ from feather_ref.layouts import from_bytes, to_bytes
 
 BLOCKS: Mapping[str, BlockFormat] = {
     "Q8_0": BLOCK_FORMATS["q8_0"], "Q4_0": BLOCK_FORMATS["q4_0"], "MXFP4": BLOCK_FORMATS["ggml_mxfp4"],
+    "NVFP4": BLOCK_FORMATS["ggml_nvfp4"],
 }  # fmt: skip
-_TYPE_OF = {(row.element, row.scale, row.block): name for name, row in BLOCKS.items()}
+
+
+def _key(fmt: BlockFormat) -> tuple[object, ...]:
+    return fmt.element, fmt.scale, fmt.block, fmt.tensor_scale
+
+
+_TYPE_OF = {_key(row): name for name, row in BLOCKS.items()}
 _PACKED = ("F32", "F16", "BF16")
-_FILE_TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 7, "BF16": 32, "MXFP4": 38}
+_FILE_TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 7, "BF16": 32, "MXFP4": 38, "NVFP4": 39}
 _QUANTIZATION_VERSION = 2
 _OWN = ("general.alignment",)  # of the file that is written, unless it comes with a GGUF file
 
@@ -54,7 +63,7 @@ def read_part(raw: Callable[[], Array], name: str, note: BlockNote, part: str) -
     """One of the parts of a tensor in ggml's blocks, from all its bytes."""
     if not isinstance(note.fmt, BlockFormat):
         raise TypeError(f"fmt must be a BlockFormat, got {type(note.fmt).__name__}")
-    tensor = from_bytes({"blocks": raw()}, note.fmt, note.shape, "ggml")
+    tensor = from_bytes({"blocks": raw()}, note.fmt, note.shape)
     return block_data(name, tensor, note)[part]
 
 
@@ -78,16 +87,21 @@ def gguf_forms(
     return found
 
 
-_HOLDS = "it holds q8_0, q4_0, mxfp4, fp16, bf16 and fp32"
+_HOLDS = "it holds q8_0, q4_0, mxfp4, ggml_nvfp4, fp16, bf16 and fp32"
+
+
+def whole_rows(fmt: BlockFormat) -> int:
+    """What the rows of a tensor must be a multiple of; 1 for a format that GGUF does not hold."""
+    return TYPES[_TYPE_OF[_key(fmt)]].block if _key(fmt) in _TYPE_OF else 1
 
 
 def _block_type(name: str, note: BlockNote) -> str:
     fmt = note.fmt
-    if not isinstance(fmt, BlockFormat) or (fmt.element, fmt.scale, fmt.block) not in _TYPE_OF:
+    if not isinstance(fmt, BlockFormat) or _key(fmt) not in _TYPE_OF:
         raise ValueError(f"tensor {short(name)}: GGUF holds no {fmt.name}; {_HOLDS}")
     if note.axis != -1:
         raise ValueError(f"tensor {short(name)}: its blocks run along axis {note.axis}; those of GGUF along the last")
-    return _TYPE_OF[fmt.element, fmt.scale, fmt.block]
+    return _TYPE_OF[_key(fmt)]
 
 
 def block_bytes(name: str, note: BlockNote, parts: Mapping[str, Array]) -> Array:
@@ -95,7 +109,7 @@ def block_bytes(name: str, note: BlockNote, parts: Mapping[str, Array]) -> Array
     tensor = read_blocks(name, note, parts)
     if not isinstance(tensor, BlockTensor):
         raise TypeError(f"tensor must be a BlockTensor, got {type(tensor).__name__}")
-    return to_bytes(replace(tensor, fmt=BLOCKS[_block_type(name, note)]), "ggml")["blocks"]
+    return to_bytes(replace(tensor, fmt=BLOCKS[_block_type(name, note)]))["blocks"]
 
 
 def pairs_of(metadata: Mapping[str, str], forms: Mapping[str, Form]) -> dict[str, Pair]:

@@ -196,7 +196,7 @@ class Measured:
         seconds = _check_times(cost, times, self.formats)
         offers = self.offers
         if seconds is not None:
-            offers = tuple(tuple(replace(x, seconds=seconds[x.format] * x.values) for x in each) for each in offers)
+            offers = tuple(tuple(_timed(line, seconds[line.format]) for line in each) for each in offers)
         solution = _solve(offers, budget, cost, most)
         if solution is None:
             raise ValueError(f"budget={budget:g} {_least(offers, cost)}")
@@ -291,6 +291,14 @@ def _offers(name: str, x: Array, choices: Sequence[Choice], error: str) -> tuple
     return tuple(lines)
 
 
+def _timed(line: PlanLine, seconds: float) -> PlanLine:
+    """A line with its seconds; seconds: a value."""
+    total = seconds * line.values
+    if not math.isfinite(total):
+        raise ValueError(f"times: {line.format} with {seconds:g} takes endless for {line.values} values")
+    return replace(line, seconds=total)
+
+
 def _solve(offers: Sequence[Sequence[PlanLine]], budget: float, cost: str, most: int) -> Solution | None:
     """The line of each tensor, in integers."""
     if cost == "bytes":
@@ -301,6 +309,7 @@ def _solve(offers: Sequence[Sequence[PlanLine]], budget: float, cost: str, most:
         unit = _unit([*times, [Fraction(budget)]])
         costs = [np.array([math.ceil(x / unit) for x in part], np.int64) for part in times]
         limit = math.floor(Fraction(budget) / unit)
+    limit = min(limit, sum(int(part.max()) for part in costs))  # what is left over is no matter
     errors = [[Fraction(line.error) * line.values for line in lines] for lines in offers]
     unit = _unit(errors)
     return solve(costs, [np.array([round(x / unit) for x in part], np.int64) for part in errors], limit, most)

@@ -38,13 +38,17 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class _Case:
-    """One block and what is asked of it.  whole: the tensor's greatest finite magnitude."""
+    """One block and what is asked of it.  whole: the tensor's greatest finite magnitude.
+
+    random: for stochastic rounding, an integer for each number.
+    """
 
     values: list[Exact]
     element: Format
     scale: Format
     whole: Fraction
     policies: dict[str, Any]
+    random: Sequence[int] | None = None
 
     @property
     def amax(self) -> Fraction:
@@ -58,12 +62,15 @@ class _Case:
     def top(self) -> Fraction:
         return self.max * Fraction(self.scale.max)
 
-    def encode(self, x: Exact) -> int:
-        return oracle.encode(x, self.element, **self.policies)
+    def encode(self, numbers: Sequence[Exact], row: Format | None = None, **others: Any) -> list[int]:
+        """Codes of what the numbers became, in their order."""
+        asked = self.policies | others
+        random: Sequence[int | None] = self.random or [None] * len(numbers)
+        return [oracle.encode(x, row or self.element, random=r, **asked) for x, r in zip(numbers, random, strict=True)]
 
     def divided(self, by: Fraction) -> list[int]:
         """Codes of x / by; by 0 makes Inf of all but zeros."""
-        return [self.encode(_over(x, by)) for x in self.values]
+        return self.encode([_over(x, by) for x in self.values])
 
 
 def _over(x: Exact, by: Fraction) -> Exact:
@@ -245,11 +252,8 @@ def _minmax(case: _Case) -> Block:
     scale = _value(code, case.scale)
     zero = oracle.encode(-low / scale, case.element, overflow="saturate")
     wide = Format("steps", case.element.bits + 2, kind="integer")
-    codes = []
-    for x in case.values:
-        rounded = oracle.encode(_over(x, scale), wide, rounding=case.policies["rounding"], nan="zero")
-        code_at = int(oracle.decode(rounded, wide).signed) + zero
-        codes.append(min(max(code_at, 0), last))
+    steps = case.encode([_over(x, scale) for x in case.values], wide, overflow=None, nan="zero", subnormals="keep")
+    codes = [min(max(int(oracle.decode(step, wide).signed) + zero, 0), last) for step in steps]
     return Block(codes, code, zero, Fraction(1))
 
 
@@ -272,7 +276,7 @@ def _nvfp4_exact(case: _Case) -> Block:
 
 def _multiplied(case: _Case, factor: Number) -> list[int]:
     """Codes of fl(x * factor)."""
-    return [case.encode(_scaled(x, factor)) for x in case.values]
+    return case.encode([_scaled(x, factor) for x in case.values])
 
 
 def _scaled(x: Exact, factor: Number) -> Exact:
@@ -344,20 +348,37 @@ def _plus(y: Number, negative: bool) -> Number:
 
 def _ggml_mxfp4(case: _Case) -> Block:
     block = _power(_floor)(case)
-    scale = _value(block.scale, case.scale)
+    return block._replace(codes=_nearest_first(case, _value(block.scale, case.scale)))
+
+
+def _nearest_first(case: _Case, scale: Fraction) -> list[int]:
+    """The element of least distance to x / scale, the smaller magnitude of two; a zero is +0."""
     values = [oracle.decode(code, case.element).magnitude for code in range(8)]
     codes = []
     for x in case.values:
-        distance = [abs(value - _over(x, scale).magnitude) for value in values]
-        nearest = {"finite": distance.index(min(distance)), "inf": 7, "nan": 0}[x.kind]
+        distance = [abs(value * scale - x.magnitude) for value in values]
+        nearest = {"finite": distance.index(min(distance)), "inf": 7 if scale else 0, "nan": 0}[x.kind]
         codes.append(nearest + 8 * (x.negative and nearest > 0))
-    return block._replace(codes=codes)
+    return codes
+
+
+def _ggml_nvfp4(case: _Case) -> Block:
+    d = Fraction(_divide(case.amax, case.max))
+    code = 0
+    if d < Fraction(1, 64):
+        code = min(math.floor(_fl(d * 512 + Fraction(1, 2))), 7)
+    else:  # half of the last place up, then three bits; 256 and more is the greatest
+        power = _log2(d)
+        eighths = math.floor(d / Fraction(2) ** power * 8 + Fraction(1, 2))
+        code = min((power + 6) * 8 + eighths, 120)
+        code = 126 if code == 120 else code
+    return Block(_nearest_first(case, _value(code, case.scale)), code, None, Fraction(1))
 
 
 # --- the rules by name ------------------------------------------------------------------------
 
 _ROUNDINGS = {"ggml_q8_0": "nearest_away"}
-_SINGLE = ("nvfp4_te2026", "nvfp4_te2025", "nvfp4_torchao", "ggml_q8_0", "ggml_q4_0", "ggml_mxfp4")
+_SINGLE = ("nvfp4_te2026", "nvfp4_te2025", "nvfp4_torchao", "ggml_q8_0", "ggml_q4_0", "ggml_mxfp4", "ggml_nvfp4")
 
 RULES: dict[str, Callable[[_Case], Block]] = {
     **{name: _power(find) for name, find in POWERS.items()},
@@ -372,6 +393,7 @@ RULES: dict[str, Callable[[_Case], Block]] = {
     "ggml_q8_0": _q8_0,
     "ggml_q4_0": _q4_0,
     "ggml_mxfp4": _ggml_mxfp4,
+    "ggml_nvfp4": _ggml_nvfp4,
 }
 
 
@@ -384,19 +406,27 @@ def quantize(
     tensor: Sequence[Any] | None = None,
     rounding: str | None = None,
     nan: str | int = "scale",
+    random: Sequence[int] | None = None,
+    source: str | Format = "fp32",
     **policies: Any,
 ) -> Block:
     """One block: its codes and its scale.
 
     values: numbers, as `oracle.exact` takes them.  tensor: all numbers of the tensor, for rules of
     two levels; None: values.  rounding: None is the rule's.  nan: "scale", or a policy of `encode`.
-    policies: overflow and subnormals of the elements.
+    random: for stochastic rounding, an integer for each number.  source: the format of the numbers,
+    whose subnormals are zeros with subnormals="flush_input".  policies: n_bits, overflow and
+    subnormals of the elements.
 
     >>> block = quantize([0.5, -3.0, 40.0, 0.0], "e2m1", "e8m0", "floor")
     >>> [hex(code) for code in block.codes], hex(block.scale)
     (['0x0', '0x9', '0x6', '0x0'], '0x82')
     """
     numbers, whole = ([oracle.exact(x) for x in part] for part in (values, values if tensor is None else tensor))
+    if policies.get("subnormals") == "flush_input":
+        least = Fraction(2) ** get_format(source).emin
+        numbers, whole = ([_flushed(x, least) for x in part] for part in (numbers, whole))
+        policies = policies | {"subnormals": "keep"}
     if rule in _SINGLE:
         numbers, whole = ([_single(x) for x in part] for part in (numbers, whole))
     row, scale_row = get_format(element), get_format(scale)
@@ -405,11 +435,16 @@ def quantize(
     if poison:
         chosen["nan"] = "canonical" if row.has_nan else "zero"
     greatest = max((x.magnitude for x in whole if x.kind == "finite"), default=Fraction(0))
-    block = RULES[rule](_Case(numbers, row, scale_row, greatest, chosen))
+    block = RULES[rule](_Case(numbers, row, scale_row, greatest, chosen, random))
     if poison and any(x.kind == "nan" for x in numbers):
         dead = oracle.encode(math.nan, row, nan=chosen["nan"])
         return block._replace(codes=[dead] * len(numbers), scale=oracle.encode(math.nan, scale_row))
     return block
+
+
+def _flushed(x: Exact, least: Fraction) -> Exact:
+    """x, or a zero of its sign below the least normal number."""
+    return replace(x, magnitude=Fraction(0)) if x.kind == "finite" and x.magnitude < least else x
 
 
 def _single(x: Exact) -> Exact:

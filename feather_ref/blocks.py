@@ -19,24 +19,27 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from feather_ref import _recipes, _scale_rules
 from feather_ref._blockparts import (
     FP32,
     Blocks,
+    Chunk,
     Magnitudes,
+    Random,
     as_blockable,
     as_planes,
     back,
     block_last,
     cut,
+    flushed,
     gather,
     grid_of,
     load,
@@ -49,11 +52,11 @@ from feather_ref._checks import refuse_errors
 from feather_ref._scaling import Job, Scaled, ScaleRule, given, scale_values
 from feather_ref._sources import bits_of, row_of
 from feather_ref._sweep import Array
-from feather_ref.codec import check_codes, code_dtype, decode
+from feather_ref.codec import check_codes, check_random, code_dtype, decode
 from feather_ref.formats import Overflow
 from feather_ref.packing import Words
 from feather_ref.policy import Nan, Policy, Subnormals, resolve
-from feather_ref.rounding import STOCHASTIC, Rounding
+from feather_ref.rounding import Rounding
 from feather_ref.words import codes_to_words
 
 __all__ = [
@@ -205,6 +208,9 @@ def quantize_blocks(
     scale_rule: str | None = None,
     rounding: Rounding | None = None,
     nan: Nan | str | None = None,
+    *,
+    random_bits: ArrayLike | None = None,
+    n_bits: int | None = None,
     **policies: Unpack[BlockPolicies],
 ) -> BlockTensor:
     """Quantize an array in blocks.
@@ -214,8 +220,10 @@ def quantize_blocks(
     BlockFormat.  axis: that blocks run along; tiles of two axes take the last two.  scale_rule: a
     name of `SCALE_RULES`; None is the format's.  rounding: of the elements; None is the rule's,
     nearest_even for most.  nan: "scale" (the default: a NaN makes its whole block NaN), or what
-    `encode` does with the element, whose block then keeps a number for its scale.  policies:
-    overflow and subnormals of the elements.
+    `encode` does with the element, whose block then keeps a number for its scale.  random_bits: for
+    stochastic rounding of the elements, integers below 2**n_bits that broadcast to x; scales are as
+    without it.  policies: overflow and subnormals of the elements; "flush_input" takes the
+    subnormals of x for zeros before anything is scaled.
 
     >>> x = np.array([0.5, -3.0, 40.0, 0.0], np.float32)
     >>> tensor = quantize_blocks(x, "mxfp4")
@@ -231,15 +239,18 @@ def quantize_blocks(
     array = np.atleast_1d(as_blockable(x))
     axis = check_axis(axis, array.shape, fmt)
     poison, policy = _policy(fmt, rule, rounding, nan, policies)
+    random = check_random(policy.rounding, random_bits, n_bits, array.shape)
     refuse_errors(bits_of(array), row_of(array.dtype), policy, "x")
+    flush = policy.subnormals == "flush_input"
     planes = as_planes(array, axis, fmt.tile)
-    job = Job(fmt, policy, _whole(planes, fmt, rule))
+    operand = None if random is None else Random(as_planes(random[0], axis, fmt.tile), random[1])
+    source = _Source(planes, fmt.tile, rule.single, flush, operand)
+    job = Job(fmt, replace(policy, subnormals="keep") if flush else policy, _whole(source, fmt))
     codes = np.empty(planes.shape, code_dtype(fmt.element))
     scales = np.empty(grid_of(planes.shape, fmt.tile), code_dtype(fmt.scale))
     zeros = np.empty(scales.shape, codes.dtype) if fmt.zero_point else None
     for chunk in cut(planes.shape, fmt.tile):
-        blocks = Blocks(*load(gather(planes, chunk, fmt.tile), rule.single))
-        scaled, part = _quantized(blocks, rule, job, poison)
+        scaled, part = _quantized(source.blocks(chunk), rule, job, poison)
         scatter(part, codes, chunk, fmt.tile)
         scales[chunk.blocks] = scaled.codes.reshape(scales[chunk.blocks].shape)
         if zeros is not None:
@@ -253,6 +264,29 @@ def quantize_blocks(
         None if fmt.tensor_scale == "none" else narrow(np.array([rule.tensor_scale(job)])).view(np.float32)[0],
         None if zeros is None else back(zeros, grid, axis),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """What is quantized, a chunk at a time.  single: as float32; flush: subnormals are zeros."""
+
+    planes: Array
+    tile: tuple[int, int]
+    single: bool
+    flush: bool
+    random: Random | None
+
+    def numbers(self, chunk: Chunk) -> Blocks:
+        """The numbers of a chunk."""
+        part = gather(self.planes, chunk, self.tile)
+        return Blocks(*load(flushed(part) if self.flush else part, self.single))
+
+    def blocks(self, chunk: Chunk) -> Blocks:
+        """The same, with their part of the operand of stochastic rounding."""
+        numbers = self.numbers(chunk)
+        if self.random is None:
+            return numbers
+        return replace(numbers, random=self.random._replace(bits=gather(self.random.bits, chunk, self.tile)))
 
 
 def _quantized(blocks: Blocks, rule: ScaleRule, job: Job, poison: bool) -> tuple[Scaled, Array]:
@@ -293,12 +327,7 @@ def _policy(
             raise ValueError(f"nan='scale': the scale {fmt.scale.name!r} of {fmt.name!r} has no NaN")
         nan = "canonical" if fmt.element.has_nan else "zero"
     wanted: Any = {"rounding": rounding or rule.rounding or "nearest_even", "nan": nan, **others}
-    policy = resolve(fmt.element, **wanted)
-    if policy.rounding in STOCHASTIC:
-        raise ValueError(f"rounding={policy.rounding!r}: blocks take the deterministic roundings")
-    if policy.subnormals == "flush_input":
-        raise ValueError("subnormals='flush_input': a scale comes before; use 'keep' or 'flush_output'")
-    return poison, policy
+    return poison, resolve(fmt.element, **wanted)
 
 
 # --- shapes -----------------------------------------------------------------------------------
@@ -330,13 +359,13 @@ def scales_shape(shape: tuple[int, ...], fmt: BlockFormat, axis: int) -> tuple[i
     return tuple(sizes)
 
 
-def _whole(planes: Array, fmt: BlockFormat, rule: ScaleRule) -> Magnitudes:
+def _whole(source: _Source, fmt: BlockFormat) -> Magnitudes:
     """The greatest finite magnitude of the tensor, for formats that have a tensor scale."""
     bits: Array = np.zeros(1, np.uint32)
     row = FP32
     if fmt.tensor_scale != "none":
-        for chunk in cut(planes.shape, fmt.tile):
-            part = Blocks(*load(gather(planes, chunk, fmt.tile), rule.single))
+        for chunk in cut(source.planes.shape, fmt.tile):
+            part = source.numbers(chunk)
             row = part.row
             bits = np.maximum(bits, part.top.max(keepdims=True))
     return Magnitudes(bits, row)

@@ -105,7 +105,7 @@ def encode(
     policy = resolve(row, **policies)
     array = as_array(x)
     src = row_of(array.dtype)
-    random = _random(policy.rounding, random_bits, n_bits, array.shape)
+    random = check_random(policy.rounding, random_bits, n_bits, array.shape)
     result = _output(out, array.shape, _storage(row))
     bits = array if src is None else bits_of(array)
     refuse_errors(bits, src, policy, "x")
@@ -129,7 +129,7 @@ def _convert(bits: Array, src: Format | None, policy: Policy, out: Array, random
     sweep([bits, random[0]] if random else [bits], out, work)
 
 
-def _random(
+def check_random(
     rounding: str, random_bits: ArrayLike | None, n_bits: int | None, shape: tuple[int, ...]
 ) -> Random:
     """Check the operands of stochastic rounding: (integers of the shape of x, their bits)."""
@@ -290,7 +290,7 @@ def convert(
     row, target = _packable(src), _packable(dst)
     policy = resolve(target, **policies)
     bits = check_codes(codes, row)
-    random = _random(policy.rounding, random_bits, n_bits, bits.shape)
+    random = check_random(policy.rounding, random_bits, n_bits, bits.shape)
     result = _output(out, bits.shape, _storage(target))
     refuse_errors(bits, row, policy, "codes")
     _convert(bits, row, policy, result, random)

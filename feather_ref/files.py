@@ -17,11 +17,11 @@ import secrets
 import shutil
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple
 from weakref import finalize
 
 import numpy as np
@@ -30,6 +30,7 @@ from feather_ref import _gguf, _npy, _safetensors
 from feather_ref._mixed import MixedBlockTensor
 from feather_ref._safetensors import BITS, Form, short
 from feather_ref._sources import bits_of, row_of
+from feather_ref._splitgguf import check_part, check_whole, own_pairs, part_paths
 from feather_ref._stored import KEY, NUMPY, Note, form_of, from_metadata, read_scale, to_bytes, to_metadata, to_words
 from feather_ref._storedblocks import (
     BLOCK_KEY,
@@ -50,6 +51,7 @@ from feather_ref.words import codes_to_words
 PathLike = str | os.PathLike[str]
 Tensor = Array | PackedTensor | BlockTensor | MixedBlockTensor
 Put = Callable[[str, Iterable[Array]], None]
+ByteOrder = Literal["little", "big"]
 
 SUFFIXES = (".npy", ".npz", ".safetensors", ".gguf")
 
@@ -72,7 +74,7 @@ class TensorFile(Mapping[str, Tensor]):
     """The tensors of a file by name, each read when it is asked for; a scale belongs to its tensor.
 
     stored: every tensor as it lies in the file, scales too.  notes: of the packed ones.  blocks: of
-    those in blocks.  metadata: of a .safetensors or .gguf file.
+    those in blocks.  metadata: of a .safetensors or .gguf file.  paths: the file, and its other parts.
     """
 
     def __init__(self, path: PathLike) -> None:
@@ -81,10 +83,10 @@ class TensorFile(Mapping[str, Tensor]):
         reader = _READERS[_suffix(self.path)]
         if self.path.exists() and not self.path.is_file():
             raise ValueError(f"{self.path}: is not a file")  # a pipe would wait for ever
-        file = self.path.open("rb")
-        self.close = finalize(self, file.close)
+        files = ExitStack()
+        self.close = finalize(self, files.close)
         try:
-            self.stored, self.metadata, found = reader(self.path, file)
+            self.stored, self.metadata, found, self.paths = reader(self.path, files)
             self.blocks = found | block_notes(self.metadata, self.stored)
             owned = {part for name, note in self.blocks.items() for part in block_forms(name, note)}
             self.notes = from_metadata(
@@ -93,6 +95,9 @@ class TensorFile(Mapping[str, Tensor]):
         except ValueError as error:
             self.close()
             raise ValueError(f"{self.path}: {error}") from None
+        except OSError:
+            self.close()
+            raise
         self.scales = owned - self.blocks.keys()
         self.scales |= {note.scale for note in self.notes.values() if note.scale is not None}
 
@@ -174,56 +179,97 @@ class Opened(NamedTuple):
     stored: dict[str, Stored]
     metadata: dict[str, str]
     blocks: dict[str, BlockNote]
+    paths: tuple[Path, ...]
 
 
-def _placed(file: BinaryIO, place: _safetensors.Place) -> Stored:
-    """A tensor in its place; flat bytes where NumPy has no such dtype."""
+def _open(path: Path, files: ExitStack) -> tuple[BinaryIO, int]:
+    """A file that is closed with the others, and its size."""
+    file = files.enter_context(path.open("rb"))
+    return file, os.fstat(file.fileno()).st_size
+
+
+def _placed(file: BinaryIO, name: str, place: _safetensors.Place, order: _gguf.Order = "<") -> Stored:
+    """A tensor in its place; flat bytes where NumPy has no such dtype.  order: of its bytes in the file."""
     size = place.end - place.begin
     dtype = NUMPY.get(place.dtype, np.dtype(np.uint8))
     shape = place.shape if place.dtype in NUMPY else (size,)
-    return Stored(place.dtype, place.shape, size, partial(_mapped, file, dtype, shape, place.begin))
+    if order == "<":
+        return Stored(place.dtype, place.shape, size, partial(_mapped, file, dtype, shape, place.begin))
+
+    def read() -> Array:
+        data = _mapped(file, np.dtype(np.uint8), (size,), place.begin)
+        return _gguf.swapped(data, place.dtype, name).view(dtype).reshape(shape)
+
+    return Stored(place.dtype, place.shape, size, read)
 
 
-def _open_safetensors(path: Path, file: BinaryIO) -> Opened:
-    header = _safetensors.read_header(file, os.fstat(file.fileno()).st_size)
-    return Opened({name: _placed(file, place) for name, place in header.places.items()}, header.metadata, {})
+def _open_safetensors(path: Path, files: ExitStack) -> Opened:
+    file, size = _open(path, files)
+    header = _safetensors.read_header(file, size)
+    stored = {name: _placed(file, name, place) for name, place in header.places.items()}
+    return Opened(stored, header.metadata, {}, (path,))
 
 
-def _open_gguf(path: Path, file: BinaryIO) -> Opened:
-    header = _gguf.read_header(file, os.fstat(file.fileno()).st_size)
+def _open_gguf(path: Path, files: ExitStack) -> Opened:
+    file, size = _open(path, files)
+    parts = [(file, _gguf.read_header(file, size))]
+    first = parts[0][1]
+    paths = part_paths(path, first)
+    for no, other in enumerate(paths, 1):
+        file, size = _open(other, files)
+        try:
+            header = _gguf.read_header(file, size)
+            check_part(header, no, first)
+        except ValueError as error:
+            raise ValueError(f"{other.name}: {error}") from None
+        parts.append((file, header))
+    check_whole([header for _, header in parts])
+    placed = {
+        name: _placed(file, name, place, header.order)
+        for file, header in parts
+        for name, place in header.places.items()
+    }
+    stored, blocks = _unblocked(placed)
+    return Opened(stored, Texts(dict(own_pairs(first))), blocks, (path, *paths))
+
+
+def _unblocked(placed: Mapping[str, Stored]) -> tuple[dict[str, Stored], dict[str, BlockNote]]:
+    """The tensors of a GGUF file, those in blocks as their parts, and notes of these."""
     stored: dict[str, Stored] = {}
     blocks = {}
-    for name, place in header.places.items():
-        whole = _placed(file, place)
+    for name, whole in placed.items():
         parts = {name: whole}
-        if place.dtype in BLOCKS:
-            note = blocks[name] = BlockNote(BLOCKS[place.dtype], place.shape)
+        if whole.dtype in BLOCKS:
+            note = blocks[name] = BlockNote(BLOCKS[whole.dtype], whole.shape)
             for part, form in block_forms(name, note).items():
                 read = partial(read_part, whole.read, name, note, part)
                 parts[part] = Stored(*form, _safetensors.nbytes(form, part), read)
-        if taken := parts.keys() & (stored.keys() | header.places.keys()) - {name}:
+        if taken := parts.keys() & (stored.keys() | placed.keys()) - {name}:
             raise ValueError(f"tensor {short(name)}: its scale would take the name of {short(min(taken))}")
         stored |= parts
-    return Opened(stored, Texts(header.pairs), blocks)
+    return stored, blocks
 
 
-def _open_npy(path: Path, file: BinaryIO) -> Opened:
-    header = _npy.read_header(file, os.fstat(file.fileno()).st_size)
+def _open_npy(path: Path, files: ExitStack) -> Opened:
+    file, size = _open(path, files)
+    header = _npy.read_header(file, size)
     count = (math.prod(header.shape),)
 
     def read() -> Array:
         return header.arrange(_mapped(file, header.dtype, count, header.size))
 
-    return Opened({path.stem: Stored(_label(header.dtype), header.shape, header.nbytes, read)}, {}, {})
+    stored = {path.stem: Stored(_label(header.dtype), header.shape, header.nbytes, read)}
+    return Opened(stored, {}, {}, (path,))
 
 
-def _open_npz(path: Path, file: BinaryIO) -> Opened:
+def _open_npz(path: Path, files: ExitStack) -> Opened:
+    file, size = _open(path, files)
     archive = _npy.open_archive(file)
     stored = {}
-    for name, (header, info) in _npy.members(archive, os.fstat(file.fileno()).st_size).items():
+    for name, (header, info) in _npy.members(archive, size).items():
         read = partial(_npy.read_member, archive, info, header)
         stored[name] = Stored(_label(header.dtype), header.shape, header.nbytes, read)
-    return Opened(stored, {}, {})
+    return Opened(stored, {}, {}, (path,))
 
 
 _READERS = {".npy": _open_npy, ".npz": _open_npz, ".safetensors": _open_safetensors, ".gguf": _open_gguf}
@@ -248,12 +294,18 @@ def is_known(dtype: str) -> bool:
 # --- write ------------------------------------------------------------------------------------
 
 
-def save(path: PathLike, tensors: Mapping[str, object], metadata: Mapping[str, str] | None = None) -> None:
+def save(
+    path: PathLike,
+    tensors: Mapping[str, object],
+    metadata: Mapping[str, str] | None = None,
+    byte_order: ByteOrder = "little",
+) -> None:
     """Write arrays and packed tensors to an .npy, .npz, .safetensors or .gguf file.
 
     tensors: by name; a `PackedTensor`, a tensor in blocks of a named format, or whatever
     `numpy.asarray` takes.  Packed tensors and blocks need .safetensors, or .gguf for fp16, bf16, q8_0,
-    q4_0 and mxfp4; an .npy file holds one array.  metadata: free text, for .safetensors and .gguf.
+    q4_0, mxfp4 and ggml_nvfp4; an .npy file holds one array.  metadata: free text, for .safetensors and
+    .gguf.  byte_order: "big" writes a .gguf file for machines of that order; it is read here as any other.
 
     Raises OSError, and TypeError or ValueError naming the tensor that cannot be stored.
     """
@@ -281,7 +333,7 @@ def save(path: PathLike, tensors: Mapping[str, object], metadata: Mapping[str, s
             if scale in items:
                 raise ValueError(f"tensor {short(scale)}: the scale of {short(name)} needs this name")
             forms[scale], pieces[scale] = Form("F32", tensor.scale.shape), tensor.scale
-    with writer(path, forms, notes, metadata, blocks) as put:
+    with writer(path, forms, notes, metadata, blocks, byte_order) as put:
         for name, piece in pieces.items():
             put(name, [piece])
 
@@ -312,16 +364,21 @@ def writer(
     notes: Mapping[str, Note],
     metadata: Mapping[str, str] | None = None,
     blocks: Mapping[str, BlockNote] = MappingProxyType({}),
+    byte_order: ByteOrder = "little",
 ) -> Iterator[Put]:
     """A function put(name, pieces) that writes the tensors announced in forms, each once.
 
-    forms: every tensor, scales too.  notes: of the packed ones.  blocks: of those in blocks.  The
-    file appears when the `with` block ends, and does not when it raises.
+    forms: every tensor, scales too.  notes: of the packed ones.  blocks: of those in blocks.
+    byte_order: "little", or "big" for .gguf.  The file appears when the `with` block ends, and does not
+    when it raises.
     """
     target = Path(path)
     suffix = _suffix(target)
+    if byte_order not in ("little", "big") or (byte_order == "big" and suffix != ".gguf"):
+        raise ValueError(f"byte_order must be 'little', or 'big' for .gguf; got {byte_order!r} for {suffix}")
     if suffix == ".gguf":
-        with _write_gguf(target, gguf_forms(forms, notes, blocks), blocks, metadata or {}) as put:
+        order: _gguf.Order = ">" if byte_order == "big" else "<"
+        with _write_gguf(target, gguf_forms(forms, notes, blocks), blocks, metadata or {}, order) as put:
             yield put
         return
     if suffix != ".safetensors":
@@ -381,9 +438,10 @@ def _fill(file: BinaryIO, name: str, place: _safetensors.Place, pieces: Iterable
 
 @contextmanager
 def _write_gguf(
-    path: Path, forms: Mapping[str, Form], blocks: Mapping[str, BlockNote], metadata: Mapping[str, str]
+    path: Path, forms: Mapping[str, Form], blocks: Mapping[str, BlockNote], metadata: Mapping[str, str],
+    order: _gguf.Order,
 ) -> Iterator[Put]:
-    text, header = _gguf.make_header(forms, pairs_of(metadata, forms))
+    text, header = _gguf.make_header(forms, pairs_of(metadata, forms), order)
     owner = {part: name for name, note in blocks.items() for part in block_forms(name, note)}
     waiting: dict[str, dict[str, Array]] = {}  # parts that came before the last of their tensor
     with replacing(path) as file:
@@ -398,7 +456,11 @@ def _write_gguf(
                 if len(parts) < len(block_forms(tensor, blocks[tensor])):
                     return
                 name, pieces = tensor, [block_bytes(tensor, blocks[tensor], waiting.pop(tensor))]
-            _fill(file, name, header.places[name], pieces)
+            place = header.places[name]
+            if order == ">":
+                flat = (np.frombuffer(_little(piece), np.uint8) for piece in pieces)
+                pieces = (_gguf.swapped(data, place.dtype, name) for data in flat)
+            _fill(file, name, place, pieces)
 
         yield put
 

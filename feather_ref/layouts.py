@@ -6,6 +6,7 @@ A tensor becomes parts, each a run of bytes; whoever takes one part takes a poin
     dense        elements, scales, and tensor_scale, zeros where the format has them
     tiled_128x4  the same, with the scales in tiles of 128 rows and 4 columns
     ggml         blocks: each block its scale, then its elements
+    ggml_x4      blocks: four scales, then the elements of four blocks
 
 **dense.** The block axis comes last.  Codes lie end to end, the first in the low bits, so that of two
 nibbles in a byte the low one is first, and four six-bit codes fill three bytes.  Each row ends in zero
@@ -21,10 +22,11 @@ Every matrix of the two last axes is tiled for itself.
 
 **ggml.** A block is its scale, little-endian, then k elements: bytes, or nibbles, of which byte i has
 element i in the low half and element i + k/2 in the high half.  Four-bit integers lie in excess of 8:
--8 is 0.  A row holds whole blocks, and the block axis is the last.
+-8 is 0.  A row holds whole blocks, and the block axis is the last.  **ggml_x4** puts four blocks together, the
+scales of all before the elements of all; NVFP4 lies so: 4 bytes, then 8 bytes for each of four blocks.
 
 Source: dense: ONNX 1.19, onnx.proto (4-bit types); torchao 0.18.  tiled_128x4: NVIDIA, cuBLAS 13, "1D
-Block Scaling Factors Layout".  ggml: ggml-common.h, block_q8_0, block_q4_0, block_mxfp4.
+Block Scaling Factors Layout".  ggml: ggml-common.h, block_q8_0, block_q4_0, block_mxfp4, block_nvfp4.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -64,11 +67,11 @@ class _Part:
 
 @dataclass(frozen=True)
 class Layout:
-    """One layout.  lacks: why it is not for a format and a row of n numbers, "" where it is."""
+    """One layout.  lacks: why it is not for a format, an axis and a row of n numbers, "" where it is."""
 
     name: str
     text: str
-    lacks: Callable[[BlockFormat, int], str]
+    lacks: Callable[[BlockFormat, int, int], str]
     sizes: Callable[[dict[str, _Part], BlockFormat], dict[str, int]]
     write: Callable[[dict[str, Array], dict[str, _Part], BlockFormat], dict[str, Bytes]]
     read: Callable[[dict[str, Bytes], dict[str, _Part], BlockFormat], dict[str, Array]]
@@ -184,7 +187,7 @@ def _tiled_read(data: dict[str, Bytes], parts: dict[str, _Part], fmt: BlockForma
     return _dense_read(data, others, fmt) | {"scales": filled[:, :rows, :columns].reshape(part.shape)}
 
 
-def _lacks_bytes(fmt: BlockFormat, n: int) -> str:
+def _lacks_bytes(fmt: BlockFormat, axis: int, n: int) -> str:
     if fmt.tile[0] > 1 or fmt.scale.storage_bits != 8 or fmt.zero_point:
         return "it is for blocks along one axis with scales of one byte and no zero point"
     return ""
@@ -193,13 +196,16 @@ def _lacks_bytes(fmt: BlockFormat, n: int) -> str:
 # --- ggml -------------------------------------------------------------------------------------
 
 
-def _lacks_ggml(fmt: BlockFormat, n: int) -> str:
-    if fmt.layout != "ggml":
+def _lacks_ggml(together: int, fmt: BlockFormat, axis: int, n: int) -> str:
+    if fmt.layout != ("ggml" if together == 1 else "ggml_x4"):
         return "its rows are not ggml's"
     fits = fmt.element.storage_bits == 8 or (fmt.element.storage_bits == 4 and fmt.size % 2 == 0)
     if len(fmt.block) > 1 or fmt.tensor_scale != "none" or fmt.zero_point or not fits or fmt.scale.storage_bits % 8:
         return "ggml has blocks along one axis, of bytes or pairs of nibbles, with a scale of whole bytes"
-    return f"a row of {n} is no whole number of blocks of {fmt.size}" if n % fmt.size else ""
+    if axis != -1:
+        return f"blocks run along axis {axis}, not the last"
+    size = fmt.size * together
+    return f"a row of {n} is no whole number of blocks of {size}" if n % size else ""
 
 
 def _excess(fmt: BlockFormat) -> int:
@@ -216,37 +222,42 @@ def _ggml_sizes(parts: dict[str, _Part], fmt: BlockFormat) -> dict[str, int]:
     return {"blocks": math.prod(parts["scales"].shape) * sum(_block_bytes(fmt))}
 
 
-def _ggml_write(codes: dict[str, Array], parts: dict[str, _Part], fmt: BlockFormat) -> dict[str, Bytes]:
-    head, body = _block_bytes(fmt)
-    out = np.empty((math.prod(parts["scales"].shape), head + body), np.uint8)
-    out[:, :head] = _pack(codes["scales"], parts["scales"]).reshape(-1, head)
-    elements = codes["elements"].reshape(-1, fmt.size) ^ np.uint8(_excess(fmt))
-    halves = elements[:, :body], elements[:, body:]
-    out[:, head:] = halves[0] if body == fmt.size else halves[0] | halves[1] << np.uint8(4)
-    return {"blocks": out.reshape(-1)}
+def _ggml_write(together: int, codes: dict[str, Array], parts: dict[str, _Part], fmt: BlockFormat) -> dict[str, Bytes]:
+    (head, body), blocks = _block_bytes(fmt), math.prod(parts["scales"].shape)
+    elements = codes["elements"].reshape(blocks, fmt.size) ^ np.uint8(_excess(fmt))
+    if body < fmt.size:
+        elements = elements[:, :body] | elements[:, body:] << np.uint8(4)
+    rows = blocks // together
+    scales = _pack(codes["scales"], parts["scales"]).reshape(rows, together * head)
+    return {"blocks": np.hstack([scales, elements.reshape(rows, together * body)]).reshape(-1)}
 
 
-def _ggml_read(data: dict[str, Bytes], parts: dict[str, _Part], fmt: BlockFormat) -> dict[str, Array]:
-    head, body = _block_bytes(fmt)
-    blocks = data["blocks"].reshape(-1, head + body)
-    part = parts["scales"]
-    scales = _unpack(np.ascontiguousarray(blocks[:, :head]).reshape(-1), part, "blocks")
-    elements = blocks[:, head:]
+def _ggml_read(together: int, data: dict[str, Bytes], parts: dict[str, _Part], fmt: BlockFormat) -> dict[str, Array]:
+    (head, body), part = _block_bytes(fmt), parts["scales"]
+    rows = data["blocks"].reshape(math.prod(part.shape) // together, together * (head + body))
+    scales = _unpack(np.ascontiguousarray(rows[:, : together * head]).reshape(-1), part, "blocks")
+    elements = rows[:, together * head :].reshape(math.prod(part.shape), body)
     if body < fmt.size:
         elements = np.concatenate([elements & np.uint8(15), elements >> np.uint8(4)], axis=1)
     elements = elements ^ np.uint8(_excess(fmt))
     return {"elements": elements.reshape(parts["elements"].shape), "scales": scales}
 
 
+def _ggml(name: str, text: str, together: int) -> Layout:
+    """ggml's blocks, so many together."""
+    lacks, write, read = partial(_lacks_ggml, together), partial(_ggml_write, together), partial(_ggml_read, together)
+    return Layout(name, text, lacks, _ggml_sizes, write, read)
+
+
 # --- rows -------------------------------------------------------------------------------------
 
 _ROWS = (
-    Layout("dense", "codes end to end, low bits first; scales apart", lambda fmt, n: "",
+    Layout("dense", "codes end to end, low bits first; scales apart", lambda fmt, axis, n: "",
            _dense_sizes, _dense_write, _dense_read),
     Layout("tiled_128x4", "as dense, with scales in tiles of 128 x 4", _lacks_bytes,
            _tiled_sizes, _tiled_write, _tiled_read),
-    Layout("ggml", "each block its scale, then its elements", _lacks_ggml,
-           _ggml_sizes, _ggml_write, _ggml_read),
+    _ggml("ggml", "each block its scale, then its elements", 1),
+    _ggml("ggml_x4", "four scales, then the elements of four blocks", 4),
 )  # fmt: skip
 
 LAYOUTS: Mapping[str, Layout] = MappingProxyType({row.name: row for row in _ROWS})
@@ -329,10 +340,7 @@ def _check(fmt: BlockFormat, shape: Shape, axis: int, layout: Any) -> tuple[Layo
     if name not in LAYOUTS:
         raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}; got {name!r}")
     row = LAYOUTS[name]
-    lack = row.lacks(fmt, shape[axis])
-    if not lack and name == "ggml" and axis != -1:
-        lack = f"blocks run along axis {axis}, not the last"
-    if lack:
+    if lack := row.lacks(fmt, axis, shape[axis]):
         raise ValueError(f"layout={name!r} is not for {fmt.name!r}: {lack}")
     return row, _parts(fmt, shape, axis)
 

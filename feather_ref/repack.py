@@ -22,11 +22,13 @@ from feather_ref._choices import AnyTensor, pieces
 from feather_ref._safetensors import Form, short
 from feather_ref._stored import Note, form_of, to_bytes
 from feather_ref._storedblocks import BlockNote, block_data, block_forms
+from feather_ref._storedgguf import whole_rows
 from feather_ref._sweep import Array
 from feather_ref.blocks import BLOCK_FORMATS, BlockFormat, get_block_format, quantize_blocks
 from feather_ref.codec import decode
 from feather_ref.files import PathLike, Put, Stored, Tensor, TensorFile, is_known, load, writer
 from feather_ref.formats import Format
+from feather_ref.packing import Order, check_order
 from feather_ref.policy import Policies
 from feather_ref.tensors import PackedTensor, Scale, pack_tensor
 from feather_ref.words import check_lane
@@ -88,6 +90,7 @@ def pack_file(
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     progress: Progress | None = None,
+    order: Order = "little",
     **policies: Unpack[Policies],
 ) -> list[Line]:
     """Pack the float tensors of a file into a .safetensors or .gguf file; the others are copied.
@@ -96,18 +99,19 @@ def pack_file(
     says that the format is meant.  scale, scale_rule, policies: as for `pack_tensor`; block formats
     have a scale in any case, and take a rule and policies as `quantize_blocks` does.  include, exclude:
     patterns of names, as of a shell; without include, all.  progress: called as progress(name, bytes
-    done, bytes in all).
+    done, bytes in all).  order: of lanes in words, for .safetensors, which says it; blocks have "little".
 
     Tensors of one axis are copied where blocks are tiles, which want two; and into .gguf, whose readers
     want them as they are.  There those are copied, too, whose rows are no whole number of blocks.
 
     Raises what `load`, `save`, `pack_tensor` and `quantize_blocks` raise; the target is then as it was.
     """
-    row = _row_of(fmt, scale)
+    row, gguf = _row_of(fmt, scale), os.fspath(target).lower().endswith(".gguf")
+    if check_order(order) == "big" and (gguf or isinstance(row, BlockFormat)):
+        raise ValueError(f"order='big': {'a .gguf file' if gguf else repr(row.name)} has the order 'little' alone")
     with load(source) as tensors:
-        refuse_same(source, target)
+        refuse_same(tensors, target)
         chosen = choose(tensors, include, exclude)
-        gguf = os.fspath(target).lower().endswith(".gguf")
         why = {
             name: why_copied(tensors, name, chosen) or _unfit(tensors.stored[name].shape, row, gguf) for name in tensors
         }
@@ -118,7 +122,7 @@ def pack_file(
             elif isinstance(row, BlockFormat):
                 announce_blocks(announced, tensors, name, BlockNote(row, tensors.stored[name].shape))
             else:
-                announce_packed(announced, tensors, name, row, scale)
+                announce_packed(announced, tensors, name, row, scale, order)
 
         with writer(target, announced.forms, announced.notes, tensors.metadata, announced.blocks) as put:
 
@@ -127,7 +131,7 @@ def pack_file(
                     return copy(put, tensors, name, why[name])
                 x = numbers(tensors[name])
                 try:
-                    packed = _pack(x, row, scale, scale_rule, policies)
+                    packed = _pack(x, row, scale, scale_rule, order, policies)
                 except (ValueError, TypeError) as error:
                     raise ValueError(f"tensor {short(name)}: {error}") from None
                 if isinstance(packed, PackedTensor):
@@ -157,15 +161,21 @@ def _unfit(shape: tuple[int, ...], row: Format | BlockFormat, gguf: bool) -> str
     tile = row.tile if isinstance(row, BlockFormat) else (1, 1)
     if len(shape) < 2 and (gguf or tile[0] > 1):
         return "one axis"
-    return "rows are no whole blocks" if gguf and shape[-1] % tile[1] else ""
+    multiple = whole_rows(row) if isinstance(row, BlockFormat) and gguf else 1
+    return "rows are no whole blocks" if shape and shape[-1] % multiple else ""
 
 
 def _pack(
-    x: Array, row: Format | BlockFormat, scale: Scale | None, scale_rule: Any, policies: Mapping[str, Any]
+    x: Array,
+    row: Format | BlockFormat,
+    scale: Scale | None,
+    scale_rule: Any,
+    order: Order,
+    policies: Mapping[str, Any],
 ) -> AnyTensor:
     if isinstance(row, BlockFormat):
         return quantize_blocks(x, row, -1, scale_rule, **policies)
-    return pack_tensor(x, row, scale, "amax" if scale_rule is None else scale_rule, "little", **policies)
+    return pack_tensor(x, row, scale, "amax" if scale_rule is None else scale_rule, order, **policies)
 
 
 def put_packed(put: Put, stored: Stored, name: str, x: Array, packed: PackedTensor) -> Line:
@@ -242,7 +252,7 @@ def unpack_file(
     if dtype is not None and dtype not in FLOAT_NAMES:
         raise ValueError(f"dtype must be one of {', '.join(FLOAT_NAMES)}; got {dtype!r}")
     with load(source) as tensors:
-        refuse_same(source, target)
+        refuse_same(tensors, target)
         chosen = choose(tensors, include, exclude)
         single = os.fspath(target).lower().endswith(".npy")
         names = [name for name in tensors if name in chosen or not single]
@@ -326,9 +336,9 @@ def _measure(tensor: Tensor) -> tuple[float | None, int, int]:
 # --- what they share --------------------------------------------------------------------------
 
 
-def refuse_same(source: PathLike, target: PathLike) -> None:
+def refuse_same(tensors: TensorFile, target: PathLike) -> None:
     """Refuse to write over the input."""
-    if os.path.exists(target) and os.path.samefile(source, target):
+    if os.path.exists(target) and any(os.path.samefile(path, target) for path in tensors.paths):
         raise ValueError(f"{os.fspath(target)}: is the input itself; write to another name")
 
 
@@ -365,11 +375,13 @@ class Announced(NamedTuple):
     blocks: dict[str, BlockNote]
 
 
-def announce_packed(to: Announced, tensors: TensorFile, name: str, row: Format, scale: Scale | None) -> None:
+def announce_packed(
+    to: Announced, tensors: TensorFile, name: str, row: Format, scale: Scale | None, order: Order = "little"
+) -> None:
     """Announce a tensor packed, with its scale."""
     shape = tensors.stored[name].shape
     to.forms[name] = form_of(row, shape)
-    to.notes[name] = Note(row, shape, "little", f"{name}_scale" if scale else None)
+    to.notes[name] = Note(row, shape, order, f"{name}_scale" if scale else None)
     if scale:
         if f"{name}_scale" in tensors.stored:
             raise ValueError(f"tensor {short(name)}: its scale would take the name of {short(name + '_scale')}")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from feather_ref import block_oracle, oracle
 from feather_ref._blockrows import BlockFormat
+from feather_ref._sources import row_of
 from feather_ref.blocks import BLOCK_FORMATS, SCALE_RULES, BlockTensor, quantize_blocks
 from feather_ref.formats import Format
 
@@ -66,14 +67,21 @@ def oracle_rule(fmt: BlockFormat, rule: str) -> str:
 
 
 def check(x: np.ndarray, fmt: BlockFormat, rule: str | None = None, **policies: Any) -> BlockTensor:
-    """quantize_blocks of one row against the oracle: codes, scales, zeros, tensor scale, values."""
+    """quantize_blocks of one row against the oracle: codes, scales, zeros, tensor scale, values.
+
+    random_bits: a list of integers, one for each number.
+    """
     tensor = quantize_blocks(x, fmt, scale_rule=rule, **policies)
     k, wanted = fmt.size, [v.item() if v.dtype != np.longdouble else v for v in x]
     name = oracle_rule(fmt, rule or fmt.scale_rule)
     rows = [wanted[i : i + k] for i in range(0, len(wanted), k)]
+    random = policies.pop("random_bits", None)
+    operands = [{} if random is None else {"random": pad(random[i : i + k], k)} for i in range(0, len(wanted), k)]
     true = [
-        block_oracle.quantize(row, fmt.element, fmt.scale, name, tensor=wanted, **policies)
-        for row in (pad(r, k) for r in rows)
+        block_oracle.quantize(
+            pad(row, k), fmt.element, fmt.scale, name, tensor=wanted, source=row_of(x.dtype), **policies, **operand
+        )
+        for row, operand in zip(rows, operands, strict=True)
     ]
     codes = [code for block, row in zip(true, rows, strict=True) for code in block.codes[: len(row)]]
     assert [hex(c) for c in tensor.scales.tolist()] == [hex(block.scale) for block in true]
@@ -91,5 +99,5 @@ def check(x: np.ndarray, fmt: BlockFormat, rule: str | None = None, **policies: 
     return tensor
 
 
-def pad(row: list[float], k: int) -> list[float]:
-    return row + [0.0] * (k - len(row))
+def pad(row: list[Any], k: int) -> list[Any]:
+    return row + [0] * (k - len(row))

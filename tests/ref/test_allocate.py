@@ -310,6 +310,17 @@ def test_bad_types(arguments: dict[str, Any]) -> None:
         allocate(TENSORS, **{"budget": 8.0, **arguments})
 
 
+def test_a_budget_without_end() -> None:
+    """More than all can take changes nothing, and seconds that no float holds are an error."""
+    for budget in (100, 1e18, 1e300):
+        assert allocate(TENSORS, budget, formats=FORMATS).formats == allocate(TENSORS, 64, formats=FORMATS).formats
+    times = {"mxfp4": 1e-9, "mxfp8": 1e308}
+    with pytest.raises(ValueError, match=r"times: mxfp8_e4m3 with 1e\+308 takes endless for \d+ values"):
+        allocate(TENSORS, 1, "time", formats=tuple(times), times=times)
+    times = {"mxfp4": 5e-324, "mxfp8": 1e-320}
+    assert allocate(TENSORS, 1e300, "time", formats=tuple(times), times=times).cost == "time"
+
+
 def test_measured_once_planned_often() -> None:
     seen: list[tuple[str, int, int]] = []
     measured = measure(TENSORS, FORMATS, progress=lambda *about: seen.append(about))
@@ -359,6 +370,17 @@ def test_a_plan_comes_back_from_json_and_fits_the_schema() -> None:
         (("tensors", 1, "bytes"), True, r"tensors\[1\]: bytes cannot be"),
         (("tensors", 1, "name"), "w", "a tensor stands there twice"),
         (("tensors", 1), 3, r"tensors\[1\] is not an object"),
+        (("budget",), 0, "budget must be positive, got 0"),
+        (("budget",), -1.5, "budget must be positive, got -1.5"),
+        (("budget",), 10**30, "budget is too large"),
+        (("header_sha256",), "0" * 63, "header_sha256 is '0+', no 64 digits"),
+        (("cost",), "time", r"tensors\[0\]: seconds are missing"),
+        (("tensors", 0, "seconds"), 1e-9, r"tensors\[0\]: seconds are for the cost time"),
+        (("tensors", 0, "seconds"), -1e-9, r"tensors\[0\]: seconds is negative: -1e-09"),
+        (("tensors", 0, "bytes"), -1, r"tensors\[0\]: bytes is negative: -1"),
+        (("tensors", 0, "bytes"), 10**400, r"tensors\[0\]: bytes is too large"),
+        (("tensors", 0, "error"), -0.5, r"tensors\[0\]: error is negative: -0.5"),
+        (("tensors", 0, "shape"), [1 << 48], r"tensors\[0\]: shape is no list of sizes"),
     ],
 )
 def test_a_false_plan_is_refused(path: tuple[Any, ...], value: Any, message: str) -> None:
@@ -372,10 +394,23 @@ def test_a_false_plan_is_refused(path: tuple[Any, ...], value: Any, message: str
         read_plan(json.dumps(tree))
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100000, '{"kind": "feather_ref.plan", "version": 1}'])
-def test_what_is_no_plan(text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", "[" * 100000, '{"kind": "feather_ref.plan", "version": 1}', b"", b"\xa8\x00", b"GGUF"]
+)
+def test_what_is_no_plan(text: str | bytes) -> None:
     with pytest.raises(ValueError, match="plan: "):
         read_plan(text)
+
+
+def test_a_plan_says_each_thing_once() -> None:
+    with pytest.raises(ValueError, match="plan: 'budget' stands there twice"):
+        read_plan(PLAN.to_json().replace('"budget"', '"budget": 8.0, "budget"', 1))
+    with pytest.raises(ValueError, match="plan: 'format' stands there twice"):
+        read_plan(PLAN.to_json().replace('"format"', '"format": "bf16", "format"', 1))
+
+
+def test_a_format_of_a_plan_may_be_spelt_in_any_way() -> None:
+    assert read_plan(PLAN.to_json().replace("mxfp4", " MXFP4_e2m1")).formats["v"] == "mxfp4"
 
 
 def test_a_plan_knows_its_file() -> None:

@@ -265,7 +265,7 @@ def torchao() -> tuple[Any, Any, Any]:
 
 
 @pytest.mark.parametrize("kind", DATA)
-@pytest.mark.parametrize("rule", ["floor", "ceil", "even"])
+@pytest.mark.parametrize("rule", ["floor", "ceil", "even", "rceil"])
 def test_torchao_agrees_on_mx(rule: str, kind: str) -> None:
     torch, mx, modes = torchao()
     names = {"mxfp8_e4m3": torch.float8_e4m3fn, "mxfp8_e5m2": torch.float8_e5m2, "mxfp6_e3m2": "fp6_e3m2",
@@ -292,6 +292,53 @@ def test_torchao_agrees_on_nvfp4(kind: str) -> None:
     assert ours.tensor_scale == whole.item()
     np.testing.assert_array_equal(ours.scales.ravel(), scales.view(torch.uint8).numpy().ravel())
     np.testing.assert_array_equal(ours.codes, np.stack([codes & 15, codes >> 4], axis=-1).reshape(64, 128))
+
+
+def in_torchao(x: np.ndarray, rule: str) -> tuple[int, list[int]]:
+    """Scale and first codes of mxfp8_e4m3 for one block."""
+    torch, mx, modes = torchao()
+    block = np.zeros((1, 32), np.float32)
+    block[0, : len(x)] = x
+    scales, codes = mx.to_mx(torch.from_numpy(block), torch.float8_e4m3fn, 32, modes[rule.upper()])
+    return int(scales.view(torch.uint8)[0, 0]), codes.view(torch.uint8)[0, : len(x)].tolist()
+
+
+@pytest.mark.parametrize(
+    ("x", "rule", "theirs", "ours"),
+    [
+        # 2**-126 over a scale of 2**-127 is 2 (40); it divides by 2**-126, or makes nothing of it
+        ([2.0**-126], "floor", (0x00, [0x38]), (0x00, [0x40])),
+        ([2.0**-126], "rceil", (0x00, [0x00]), (0x00, [0x40])),
+        # a NaN poisons the scale alone
+        ([1, np.nan], "floor", (0xFF, [0x00, 0x7F]), (0xFF, [0x7F, 0x7F])),
+        ([1, np.nan], "rceil", (0xFF, [0x7F, 0x7F]), (0xFF, [0x7F, 0x7F])),
+        # Inf is a number of 2**128 to its scale, and here it leaves the scale alone
+        ([1, np.inf], "floor", (0xF7, [0x00, 0x7E]), (0x77, [0x78, 0x7E])),
+        ([1, np.inf], "rceil", (0xFE, [0x00, 0x7E]), (0x77, [0x78, 0x7E])),
+        # just above 448 * 2**-100: the logarithm in float32 is -100, and its ceiling one too low
+        ([float.fromhex("0x1.c00002p-92")], "rceil", (0x1B, [0x7E]), (0x1C, [0x76])),
+    ],
+)
+def test_where_torchao_differs_on_mx(x: Any, rule: str, theirs: Any, ours: Any) -> None:
+    assert in_torchao(np.array(x, np.float32), rule) == theirs
+    tensor = quantize_blocks(np.array(x, np.float32), "mxfp8", scale_rule=rule)
+    assert (int(tensor.scales[0]), tensor.codes.tolist()) == ours
+
+
+@pytest.mark.parametrize("special", [0.0, np.nan, np.inf])
+def test_where_torchao_differs_on_nvfp4(special: float) -> None:
+    """A tensor scale of 0, NaN or Inf spoils every block; here all are numbers, but for the block of the NaN."""
+    torch, _, _ = torchao()
+    nvfp4_tensor = pytest.importorskip("torchao.prototype.mx_formats.nvfp4_tensor")
+    x = np.zeros((1, 32), np.float32)
+    x[0, 0] = special
+    x[0, 16] = 0.0 if special == 0 else 1.0
+    whole = nvfp4_tensor.per_tensor_amax_to_scale(torch.from_numpy(x).abs().max())
+    _, codes = nvfp4_tensor.nvfp4_quantize(torch.from_numpy(x), 16, whole)
+    assert not 0 < whole.item() < np.inf and 0xCC in codes.view(torch.uint8).numpy()
+    ours = quantize_blocks(x, "nvfp4", scale_rule="nvfp4_torchao")
+    assert ours.tensor_scale is not None and 0 < ours.tensor_scale < np.inf
+    assert ours.dequantize()[0, 16:].tolist() == x[0, 16:].tolist()
 
 
 def test_gfloat_agrees_where_log2_is_right() -> None:
@@ -329,11 +376,14 @@ def test_a_processor_that_flushes_changes_nothing() -> None:
     """torch.set_flush_denormal: subnormals of float32 and of float64 are read and written as bits."""
     torch = pytest.importorskip("torch")
     x = np.ldexp(RNG.uniform(1, 2, (12, 48)), RNG.integers(-149, -100, (12, 48)))
-    sources = (x.astype(np.float32), x, np.ldexp(x, -920))
-    formats = ("mxfp8_e4m3", "mxint8", "nvfp4", "fp8_1x128", "int8_g32", "uint4_g32", "q8_0", "q4_0", "ggml_mxfp4")
+    least = np.ldexp(RNG.uniform(1, 2, (12, 48)), RNG.integers(-149, -127, (12, 48))).astype(np.float32)
+    sources = (x.astype(np.float32), x, np.ldexp(x, -920), least)
+    formats = ("mxfp8_e4m3", "mxint8", "nvfp4", "fp8_1x128", "int8_g32", "uint4_g32", "q8_0", "q4_0", "ggml_mxfp4",
+               "ggml_nvfp4")  # fmt: skip
+    rules = (*((fmt, None) for fmt in formats), ("nvfp4", "nvfp4_te2026"), ("nvfp4", "nvfp4_torchao"))
 
     def results() -> list[bytes]:
-        tensors = [quantize_blocks(source, fmt) for fmt in formats for source in sources]
+        tensors = [quantize_blocks(source, fmt, scale_rule=rule) for fmt, rule in rules for source in sources]
         return [part.tobytes() for t in tensors for part in (t.codes, t.scales, t.dequantize())]
 
     usual = results()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -106,6 +107,130 @@ def test_a_format_of_your_own(rule: str) -> None:
     run()
 
 
+STOCHASTIC = [
+    ("mxfp8_e4m3", None), ("mxfp8_e5m2", "even"), ("mxfp4", "rceil"), ("mxint8", None), ("fp8_1x128", None),
+    ("int8_g32", None), ("int4_g32", "mse"), ("uint4_g32", None), ("nvfp4", "nvfp4_exact"), ("nvfp4", "nvfp4_te2026"),
+    ("nvfp4", "nvfp4_torchao"), ("nvfp4", "mse"), ("q8_0", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "rule"), STOCHASTIC)
+def test_stochastic_rounding(name: str, rule: str | None) -> None:
+    """All three modes, few and many bits, and operands at both ends, where a fraction of 0 or nearly 1 decides."""
+    fmt = small(BLOCK_FORMATS[name])
+
+    @settings(max_examples=10)
+    @given(st.data())
+    def run(data: st.DataObject) -> None:
+        x = data.draw(block_cases.blocks(fmt, 8) if data.draw(st.booleans()) else wide_numbers())
+        n = data.draw(st.sampled_from((1, 2, 8, 16, 31, 32)))
+        operand = st.one_of(st.integers(0, (1 << n) - 1), st.sampled_from((0, (1 << n) - 1, 1 << n - 1)))
+        random = data.draw(st.lists(operand, min_size=len(x), max_size=len(x)))
+        rounding = data.draw(st.sampled_from(("stochastic_a", "stochastic_b", "stochastic_c")))
+        check(x, fmt, rule, rounding=rounding, random_bits=random, n_bits=n)
+
+    run()
+
+
+def test_every_operand_of_stochastic_rounding() -> None:
+    """2.25 of 4 is a quarter of the way from 2 to 3: with 8 bits it goes up for 64 of 256 operands; -2.25 likewise."""
+    random = np.arange(256, dtype=np.uint8)[:, None]
+    x = np.broadcast_to(np.float32([4, 2.25, -2.25, 2]), (256, 4))
+    tensor = quantize_blocks(x, "mxfp4", rounding="stochastic_a", random_bits=random, n_bits=8)
+    up = (random >= 192).ravel()
+    assert tensor.codes[:, 0].tolist() == [6] * 256 and tensor.codes[:, 3].tolist() == [4] * 256
+    assert tensor.codes[:, 1].tolist() == np.where(up, 5, 4).tolist()
+    assert tensor.codes[:, 2].tolist() == np.where(up, 13, 12).tolist()
+    assert (tensor.scales == 127).all()
+
+
+def just_below_a_threshold(seed: int) -> tuple[float, float, int] | None:
+    """A greatest number, and one whose quotient by its scale is n - 1/S in units of 2**-36: float64 rounds it to n.
+
+    n has 36 bits, 4 for e4m3 and 32 for the operand, which is the one that n, but not n - 1/S, goes up with.
+    """
+    top = np.float32(np.random.default_rng(seed).uniform(448, 896))
+    scale = np.float32(oracle.decode(oracle.encode(Fraction(float(top)) / 448, "fp32"), "fp32").magnitude)
+    s = int(Fraction(float(scale)) * 2**23)  # 1 <= scale < 2
+    if s % 2 == 0:
+        return None
+    x = s - pow(2**36, -1, s)
+    n = (x * 2**36 + 1) // s
+    if n >> 35 != 1 or x >= 1 << 24:
+        return None
+    return float(top), float(Fraction(x, 2**23)), (1 << 32) - n % (1 << 32)
+
+
+def test_a_quotient_that_float64_rounds_to_a_threshold() -> None:
+    found = [case for case in map(just_below_a_threshold, range(40)) if case]
+    assert len(found) > 5
+    for top, x, random in found:
+        asked: dict[str, Any] = {"rounding": "stochastic_a", "n_bits": 32}
+        below = check(np.float32([top, x]), BLOCK_FORMATS["fp8_1x128"], random_bits=[0, random], **asked)
+        above = check(np.float32([top, x]), BLOCK_FORMATS["fp8_1x128"], random_bits=[0, random + 1], **asked)
+        assert above.codes[1] == below.codes[1] + 1
+
+
+def test_the_operand_follows_the_axis() -> None:
+    """One operand for each number, wherever its block lies, also in a ragged one, a tile and a chunk."""
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((3, 70, 5)).astype(np.float32)
+    random = rng.integers(0, 1 << 16, x.shape, np.uint16)
+    given_bits: dict[str, Any] = {"rounding": "stochastic_a", "n_bits": 16}
+    for axis in (0, 1, 2):
+        along = quantize_blocks(x, "nvfp4", axis, random_bits=random, **given_bits)
+        last = (np.ascontiguousarray(np.moveaxis(part, axis, -1)) for part in (x, random))
+        moved = quantize_blocks(next(last), "nvfp4", random_bits=next(last), **given_bits)
+        np.testing.assert_array_equal(np.moveaxis(along.codes, axis, -1), moved.codes)
+    tile = replace(BLOCK_FORMATS["fp8_block128"], name="tiles", block=(2, 3))
+    tiled = quantize_blocks(x[0], tile, random_bits=random[0], **given_bits)
+    for i in range(0, 70, 2):
+        for j in (0, 3):
+            part = np.s_[i : i + 2, j : j + 3]
+            one = quantize_blocks(x[0][part], tile, random_bits=random[0][part], **given_bits)
+            np.testing.assert_array_equal(tiled.codes[part], one.codes)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "text"),
+    [
+        ({"rounding": "stochastic_a"}, "needs random_bits and n_bits"),
+        ({"rounding": "stochastic_a", "random_bits": 1}, "needs random_bits and n_bits"),
+        ({"rounding": "stochastic_b", "random_bits": [1, 2, 3], "n_bits": 8}, r"shape \(3,\) do not broadcast"),
+        ({"rounding": "stochastic_c", "random_bits": [1, 256], "n_bits": 8}, r"random_bits\[1\] = 0x100"),
+        ({"random_bits": 1, "n_bits": 8}, "are for stochastic rounding, not 'nearest_even'"),
+        ({"rounding": "stochastic_a", "random_bits": 1, "n_bits": 33}, "n_bits"),
+    ],
+)
+def test_operands_that_do_not_fit(kwargs: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        quantize_blocks([1.0, 2.0], "mxfp8", **kwargs)
+
+
+FLUSHED: list[tuple[type, list[float]]] = [
+    (np.float32, [2.0**-126, 2.0**-126 - 2.0**-149, -(2.0**-149), 2.0**-127, 0.0, -0.0, np.nan]),
+    (np.float16, [2.0**-14, 2.0**-14 - 2.0**-24, -(2.0**-24), 2.0**-15, 1.0]),
+    (ml_dtypes.bfloat16, [2.0**-126, 2.0**-127, -(2.0**-133), 1.5 * 2.0**-126]),
+    (ml_dtypes.float8_e4m3fn, [2.0**-6, 7 * 2.0**-9, -(2.0**-9), 1.0]),
+    (np.float64, [2.0**-1022, 2.0**-1023, -(2.0**-1074), 2.0**-126, 2.0**-149]),
+]
+
+
+@pytest.mark.parametrize("name", ["mxfp8_e4m3", "mxfp4", "nvfp4", "fp8_1x128", "uint4_g32", "q8_0"])
+@pytest.mark.parametrize(("dtype", "numbers"), FLUSHED)
+def test_subnormals_of_the_source_are_flushed_before_the_scale(name: str, dtype: type, numbers: list[float]) -> None:
+    """A block of subnormals alone is a block of zeros; one beside a normal number is a zero of its sign."""
+    for x in (numbers, numbers[1:], numbers[1:3], numbers[:2]):
+        check(np.array(x, dtype), small(BLOCK_FORMATS[name]), subnormals="flush_input")
+    least = np.array(numbers[1:3], dtype)
+    assert quantize_blocks(least, "mxfp8", subnormals="flush_input").codes.tolist() == [0x00, 0x80]
+    assert quantize_blocks(least, "mxfp8", subnormals="flush_input").scales.tolist() == [0]
+
+
+def test_integers_have_no_subnormals() -> None:
+    assert quantize_blocks([1, -2], "mxfp8", subnormals="flush_input").dequantize().tolist() == [1, -2]
+
+
 @st.composite
 def wide_numbers(draw: st.DrawFn) -> np.ndarray:
     """float64 numbers near one another, and far ones: also what no float32 holds, and near-ties of 53 bits."""
@@ -126,7 +251,7 @@ def wide_numbers(draw: st.DrawFn) -> np.ndarray:
         ("mxfp8_e4m3", "floor"), ("mxfp4", "rceil"), ("mxfp6_e3m2", "even"), ("mxint8", "ceil"), ("mxfp4", "nearest"),
         ("fp8_1x128", "amax"), ("int8_g32", "amax"), ("uint4_g32", "minmax"), ("nvfp4", "nvfp4_exact"),
         ("nvfp4", "nvfp4_te2026"), ("nvfp4", "nvfp4_torchao"), ("q8_0", "ggml_q8_0"), ("q4_0", "ggml_q4_0"),
-        ("ggml_mxfp4", "ggml_mxfp4"),
+        ("ggml_mxfp4", "ggml_mxfp4"), ("ggml_nvfp4", "ggml_nvfp4"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("rounding", [None, "toward_positive"])

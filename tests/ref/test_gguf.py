@@ -21,7 +21,7 @@ from feather_ref.blocks import BLOCK_FORMATS, BlockTensor, quantize_blocks
 from feather_ref.layouts import to_bytes
 
 X = np.random.default_rng(1).standard_normal((4, 64)).astype(np.float32)
-KINDS = {"Q8_0": "q8_0", "Q4_0": "q4_0", "MXFP4": "ggml_mxfp4"}
+KINDS = {"Q8_0": "q8_0", "Q4_0": "q4_0", "MXFP4": "ggml_mxfp4"}  # and NVFP4, which the package does not quantize
 
 
 # --- by hand ----------------------------------------------------------------------------------
@@ -259,6 +259,213 @@ def test_the_package_writes_the_same_file(tmp_path: Path) -> None:
     assert (tmp_path / "a.gguf").read_bytes() == (tmp_path / "b.gguf").read_bytes()
 
 
+def test_nvfp4(tmp_path: Path) -> None:
+    """The package reads what is written here; one scale for the tensor stays a tensor of its own."""
+    gguf = pytest.importorskip("gguf")
+    tensor = quantize_blocks(X, "ggml_nvfp4")
+    files.save(tmp_path / "a.gguf", {"w.weight": tensor, "w.scale": np.float32([0.5])})
+    found = {each.name: each for each in gguf.GGUFReader(tmp_path / "a.gguf").tensors}
+    assert found["w.weight"].tensor_type == gguf.GGMLQuantizationType.NVFP4
+    values = gguf.quants.dequantize(found["w.weight"].data, found["w.weight"].tensor_type)
+    np.testing.assert_array_equal(values, tensor.dequantize())
+    with files.load(tmp_path / "a.gguf") as back:
+        again: Any = back["w.weight"]
+        assert again.fmt.name == "ggml_nvfp4" and back.metadata["general.file_type"] == "39"
+        np.testing.assert_array_equal(again.codes, tensor.codes)
+        np.testing.assert_array_equal(again.scales, tensor.scales)
+        np.testing.assert_array_equal(back["w.scale"], np.float32([0.5]), strict=True)
+    files.save(tmp_path / "x.safetensors", {"whole": X, "short": X[:, :48]})
+    lines = repack.pack_file(tmp_path / "x.safetensors", tmp_path / "b.gguf", "ggml_nvfp4")
+    assert {line.name: line.note for line in lines} == {"whole": "", "short": "copied: rows are no whole blocks"}
+    with pytest.raises(ValueError, match=r"'w': .*0x80"):
+        opened(file_of([], [info("w", (64,), 40, 0)], b"\x80" + bytes(63)), tmp_path)["w"]
+
+
+# --- the other byte order ---------------------------------------------------------------------
+
+
+def convert_order(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package's own conversion, in place."""
+    script = pytest.importorskip("gguf.scripts.gguf_convert_endian")
+    gguf = pytest.importorskip("gguf")
+    monkeypatch.setattr("builtins.input", lambda prompt: "YES")
+    args = type("Args", (), {"order": "big", "dry_run": False})
+    script.convert_byteorder(gguf.GGUFReader(path, "r+"), args)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # the package leaves its map open
+def test_big_endian_files_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that the package has turned round is read as the one before, and turned round here is the same."""
+    tensors: dict[str, Any] = {
+        "f32": X, "f16": X.astype(np.float16), "bf16": fr.pack_tensor(X, "bf16"),
+        "nvfp4": quantize_blocks(X, "ggml_nvfp4"),
+        **{name: quantize_blocks(X, name) for name in KINDS.values()},
+    }  # fmt: skip
+    pairs = {"general.architecture": "llama", "note": "é"}
+    files.save(tmp_path / "a.gguf", tensors, pairs)
+    files.save(tmp_path / "ours.gguf", tensors, pairs, byte_order="big")
+    (tmp_path / "b.gguf").write_bytes((tmp_path / "a.gguf").read_bytes())
+    convert_order(tmp_path / "b.gguf", monkeypatch)
+    assert (tmp_path / "b.gguf").read_bytes() == (tmp_path / "ours.gguf").read_bytes()
+    assert (tmp_path / "b.gguf").read_bytes() != (tmp_path / "a.gguf").read_bytes()
+    repack.pack_file(tmp_path / "b.gguf", tmp_path / "c.gguf", "q8_0", exclude=["*"])
+    assert (tmp_path / "c.gguf").read_bytes() == (tmp_path / "a.gguf").read_bytes()
+
+
+def test_big_endian_by_hand(tmp_path: Path) -> None:
+    head = b"GGUF" + struct.pack(">IQQQ", 3, 2, 1, 1) + b"a" + struct.pack(">IIQ3h", 9, 3, 3, 1, -2, 3)
+    infos = struct.pack(">Q", 1) + b"w" + struct.pack(">I2QIQ", 2, 3, 2, 0, 0)
+    infos += struct.pack(">Q", 1) + b"q" + struct.pack(">IQIQ", 1, 32, 8, 32)
+    data = struct.pack(">6f8xH2b60x", 1, 2, 3, 4, 5, 6, 0x3800, 1, -1)
+    whole = head + infos
+    with opened(whole + bytes(-len(whole) % 32) + data, tmp_path) as tensors:
+        assert tensors.metadata == {"a": "[1, -2, 3]"}
+        np.testing.assert_array_equal(tensors["w"], np.float32([[1, 2, 3], [4, 5, 6]]), strict=True)
+        q: Any = tensors["q"]
+        assert q.scales.tolist() == [0x3800] and q.codes[:2].tolist() == [1, 255]
+        files.save(tmp_path / "b.gguf", dict(tensors), tensors.metadata)
+    with files.load(tmp_path / "b.gguf") as back:
+        assert back.metadata["a"] == "[1, -2, 3]"
+        np.testing.assert_array_equal(back["w"], np.float32([[1, 2, 3], [4, 5, 6]]), strict=True)
+
+
+@pytest.mark.parametrize("value", ["uint8", "int64", "float64", "bool", "string", "array"])
+def test_every_kind_of_value_in_the_other_order(tmp_path: Path, value: str) -> None:
+    """Big-endian files of the package's writer: the pairs say the same, and so do those that are written here."""
+    gguf = pytest.importorskip("gguf")
+    numbers = {"uint8": 200, "int64": -5, "float64": 0.1, "bool": True, "string": "é", "array": [1, 2, 70000]}
+    for order in ("LITTLE", "BIG"):
+        writer = gguf.GGUFWriter(tmp_path / f"{order}.gguf", "unknown", endianess=gguf.GGUFEndian[order])
+        getattr(writer, f"add_{value}")("key", numbers[value])
+        writer.add_tensor("w", X)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+    with files.load(tmp_path / "LITTLE.gguf") as little, files.load(tmp_path / "BIG.gguf") as big:
+        assert big.metadata == little.metadata
+        assert big.metadata.pairs == little.metadata.pairs  # type: ignore[attr-defined] # of Texts
+        np.testing.assert_array_equal(big["w"], X, strict=True)
+        files.save(tmp_path / "again.gguf", dict(big), big.metadata, byte_order="big")
+    with files.load(tmp_path / "again.gguf") as again:
+        assert again.metadata["key"] == little.metadata["key"]
+
+
+def test_what_cannot_change_its_order(tmp_path: Path) -> None:
+    order = {"byte_order": "big"}
+    head = b"GGUF" + struct.pack(">IQQ", 3, 1, 0) + struct.pack(">Q", 1) + b"k" + struct.pack(">IQIQ", 1, 256, 12, 0)
+    data = head + bytes(-len(head) % 32) + bytes(144)
+    with opened(data, tmp_path) as tensors:
+        assert tensors.stored["k"].dtype == "Q4_K"
+    with pytest.raises(ValueError, match="tensor 'k': how Q4_K lies in the other byte order is not known"):
+        repack.pack_file(tmp_path / "a.gguf", tmp_path / "b.gguf", "q8_0")
+    assert not (tmp_path / "b.gguf").exists()
+    for name, asked in (("b.npz", order), ("b.safetensors", order), ("b.gguf", {"byte_order": "middle"})):
+        with pytest.raises(ValueError, match=r"byte_order must be 'little', or 'big' for \.gguf"):
+            files.save(tmp_path / name, {"w": X}, None, **asked)  # type: ignore[arg-type] # is wrong on purpose
+
+
+# --- files in parts ---------------------------------------------------------------------------
+
+
+def in_parts(folder: Path, tensors: dict[str, Any], each: int = 2) -> list[Path]:
+    """A model in parts, by the gguf package."""
+    gguf = pytest.importorskip("gguf")
+    writer = gguf.GGUFWriter(folder / "m.gguf", "llama", split_max_tensors=each)
+    writer.add_string("general.name", "parts")
+    for name, x in tensors.items():
+        writer.add_tensor(name, x)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return sorted(folder.glob("m-*.gguf"))
+
+
+PARTS = {f"w{i}": X + i for i in range(5)}
+
+
+def test_parts_are_one_file(tmp_path: Path) -> None:
+    paths = in_parts(tmp_path, PARTS)
+    assert [path.name for path in paths] == [f"m-0000{i}-of-00003.gguf" for i in (1, 2, 3)]
+    with files.load(paths[0]) as tensors:
+        assert list(tensors) == list(PARTS) and tensors.paths == tuple(paths)
+        assert tensors.metadata == {"general.architecture": "llama", "general.name": "parts"}
+        for name, x in PARTS.items():
+            np.testing.assert_array_equal(tensors[name], x, strict=True)
+    repack.pack_file(paths[0], tmp_path / "one.gguf", "q8_0")
+    with files.load(tmp_path / "one.gguf") as one:
+        assert list(one) == list(PARTS) and not any(key.startswith("split.") for key in one.metadata)
+    for path in paths:
+        with pytest.raises(ValueError, match="is the input itself"):
+            repack.pack_file(paths[0], path, "q8_0")
+
+
+def test_a_first_part_without_tensors(tmp_path: Path) -> None:
+    def part(no: int, infos: list[bytes], data: bytes) -> bytes:
+        said = [pair("split.no", 2, struct.pack("<H", no)), pair("split.count", 2, struct.pack("<H", 2)),
+                pair("split.tensors.count", 5, struct.pack("<i", 1))]  # fmt: skip
+        return file_of([pair("a", 8, text("b")), *said] if no == 0 else said, infos, data)
+
+    (tmp_path / "a-00001-of-00002.gguf").write_bytes(part(0, [], b""))
+    (tmp_path / "a-00002-of-00002.gguf").write_bytes(part(1, [info("w", (1,), 0, 0)], struct.pack("<f", 2)))
+    with files.load(tmp_path / "a-00001-of-00002.gguf") as tensors:
+        assert tensors.metadata == {"a": "b"} and tensors["w"].tolist() == [2.0]  # type: ignore[union-attr]
+
+
+def change(path: Path, old: bytes, new: bytes) -> None:
+    data = path.read_bytes()
+    assert data.count(old) == 1
+    path.write_bytes(data.replace(old, new))
+
+
+def said(key: str, code: str, value: int) -> bytes:
+    return pair(key, 2 if code == "H" else 5, struct.pack(f"<{code}", value))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error"),
+    [
+        (lambda p: p[1].unlink(), "of its 3 parts 1 are missing: m-00002-of-00003.gguf"),
+        (lambda p: p[2].rename(p[0]), "it says that it is part 3 of 3, and is not named"),
+        (lambda p: p[0].write_bytes(p[1].read_bytes()), "it says that it is part 2 of 3, and is not named"),
+        (lambda p: p[1].write_bytes(p[2].read_bytes()), "m-00002-of-00003.gguf: split.no is 2, not 1"),
+        (lambda p: change(p[1], said("split.count", "H", 3), said("split.count", "H", 4)), "split.count is 4, not 3"),
+        (lambda p: change(p[1], b"w2", b"w0"), "tensor 'w0': two parts have it"),
+        (
+            lambda p: change(p[0], said("split.tensors.count", "i", 5), said("split.tensors.count", "i", 6)),
+            "split.tensors.count is 6, and the parts have 5",
+        ),
+        (
+            lambda p: change(p[0], said("split.tensors.count", "i", 5), said("split.tensors.count", "i", -1)),
+            "split.tensors.count is '-1', no count",
+        ),
+        (lambda p: change(p[1], said("split.no", "H", 1), said("color.no", "H", 1)), "split.no is -1, not 1"),
+        (lambda p: p[1].write_bytes(p[1].read_bytes()[:200]), r"m-00002-of-00003.gguf: .*truncated"),
+    ],
+)
+def test_parts_that_do_not_go_together(tmp_path: Path, spoil: Any, error: str) -> None:
+    paths = in_parts(tmp_path, PARTS)
+    spoil(paths)
+    with pytest.raises(ValueError, match=error):
+        files.load(paths[0])
+
+
+def test_only_the_first_part_is_opened(tmp_path: Path) -> None:
+    paths = in_parts(tmp_path, PARTS)
+    with pytest.raises(ValueError, match=r"it is part 2 of 3; open the first, m-00001-of-00003\.gguf"):
+        files.load(paths[1])
+
+
+def test_a_part_that_says_something_else(tmp_path: Path) -> None:
+    for no, name in enumerate(("one", "two")):
+        pairs = [said("split.no", "H", no), said("split.count", "H", 2), said("split.tensors.count", "i", 0),
+                 pair("general.name", 8, text(name))]  # fmt: skip
+        (tmp_path / f"a-0000{no + 1}-of-00002.gguf").write_bytes(file_of(pairs, [], b""))
+    with pytest.raises(ValueError, match=r"a-00002-of-00002\.gguf: 'general.name' is not what the first part says"):
+        files.load(tmp_path / "a-00001-of-00002.gguf")
+
+
 # --- from and to other files ------------------------------------------------------------------
 
 
@@ -345,7 +552,7 @@ HUGE = 2**64 - 1
         (b"", "its magic would take 4 bytes"),
         (b"GGUG" + bytes(20), "does not begin with 'GGUF'"),
         (b"GGUF" + struct.pack("<I", 1) + bytes(16), "version 1: 2 and 3 are read"),
-        (b"GGUF" + struct.pack(">I", 3) + bytes(16), "the file is big-endian"),
+        (b"GGUF" + struct.pack(">I", 4) + bytes(16), "version 67108864: 2 and 3 are read"),
         (b"GGUF" + struct.pack("<IQQ", 3, HUGE, 0), f"number of tensors is {HUGE}"),
         (b"GGUF" + struct.pack("<IQQ", 3, 0, HUGE), f"number of pairs is {HUGE}"),
         (b"GGUF" + struct.pack("<IQQ", 3, 1, 0), "the name of tensor 0 would take 8 bytes"),

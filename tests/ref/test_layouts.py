@@ -17,11 +17,11 @@ from feather_ref.blocks import BLOCK_FORMATS, BlockFormat, BlockTensor, get_bloc
 from feather_ref.layouts import LAYOUTS, from_bytes, part_sizes, to_bytes
 
 ROWS = list(BLOCK_FORMATS.values())
-GGML = [row for row in ROWS if row.layout == "ggml"]
+GGML = [row for row in ROWS if row.layout != "dense"]
 TILED = [row for row in ROWS if row.scale.storage_bits == 8 and row.tile[0] == 1]
 E2M1, E3M2 = fr.get_format("e2m1"), fr.get_format("e3m2")
 # name of the gguf package's type -> our format
-PEERS = {"Q8_0": "q8_0", "Q4_0": "q4_0", "MXFP4": "ggml_mxfp4"}
+PEERS = {"Q8_0": "q8_0", "Q4_0": "q4_0", "MXFP4": "ggml_mxfp4", "NVFP4": "ggml_nvfp4"}
 
 
 def drawn(fmt: BlockFormat, shape: tuple[int, ...], axis: int = -1, seed: int = 0) -> BlockTensor:
@@ -193,12 +193,27 @@ def test_ggml_by_hand(name: str, scale: int, codes: dict[int, int], block: str) 
     same(from_bytes({"blocks": bytes.fromhex(block)}, fmt, (32,)), tensor)
 
 
+def test_nvfp4_of_ggml_by_hand() -> None:
+    """Four scales, then four times 8 bytes, of which byte i has elements i and i + 8 of its block."""
+    elements = np.zeros((4, 16), np.uint8)
+    elements[0, [0, 8, 7, 15]] = 1, 2, 3, 4
+    elements[3, [1, 9]] = 0xF, 0xA
+    tensor = BlockTensor(elements.reshape(64), np.array([0x38, 1, 0, 0x7E], np.uint8), "ggml_nvfp4")
+    block = "3801007e" + "21" + "00" * 6 + "43" + "00" * 16 + "00af" + "00" * 6
+    assert {part: data.tobytes().hex() for part, data in to_bytes(tensor).items()} == {"blocks": block}
+    same(from_bytes({"blocks": bytes.fromhex(block)}, "ggml_nvfp4", (64,)), tensor)
+    with pytest.raises(ValueError, match=r"blocks: words\[.*|blocks: .*0x80"):
+        from_bytes({"blocks": bytes.fromhex("80" + block[2:])}, "ggml_nvfp4", (64,))
+    with pytest.raises(ValueError, match="a row of 48 is no whole number of blocks of 64"):
+        part_sizes("ggml_nvfp4", (2, 48))
+
+
 @pytest.mark.parametrize(("peer", "name"), PEERS.items())
 def test_the_gguf_package_reads_the_same_numbers(peer: str, name: str) -> None:
     """Every scale code, over blocks of random elements: values bit by bit, NaN by class."""
     gguf = pytest.importorskip("gguf")
     fmt = get_block_format(name)
-    tensor = drawn(fmt, (16, 32 << (fmt.scale.bits - 4)), seed=3)
+    tensor = drawn(fmt, (16, fmt.size << (fmt.scale.bits - 4)), seed=3)
     scales = np.arange(1 << fmt.scale.bits).astype(fr.code_dtype(fmt.scale)).reshape(16, -1)
     tensor = BlockTensor(tensor.codes, scales, fmt)
     kind = gguf.GGMLQuantizationType[peer]
@@ -206,10 +221,11 @@ def test_the_gguf_package_reads_the_same_numbers(peer: str, name: str) -> None:
     with np.errstate(all="ignore"):
         theirs = gguf.quants.dequantize(data, kind)
     mine = tensor.dequantize()
-    if name == "ggml_mxfp4":  # ggml gives FF a value, 2**128; it is NaN in MX
-        mine, theirs = mine[:, :-32], theirs[:, :-32]
-        assert np.isnan(tensor.dequantize()[-1, -32:]).all()
-        minus = tensor.codes[:, :-32] == 8  # -0, which ggml reads as +0
+    if fmt.element == E2M1:  # ggml gives NaN scales a value: FF of MXFP4 2**128, 7F of NVFP4 0
+        end = mine.shape[1] - fmt.size
+        assert np.isnan(mine[-1, end:]).all() and not np.isnan(theirs[-1, end:]).any()
+        mine, theirs = mine[:, :end], theirs[:, :end]
+        minus = tensor.codes[:, :end] == 8  # -0, which ggml reads as +0
         assert (mine.view(np.uint32)[minus] == 1 << 31).all()
         assert (theirs.view(np.uint32)[minus] == 0).all()
         mine = np.where(minus, np.float32(0), mine)
@@ -218,14 +234,39 @@ def test_the_gguf_package_reads_the_same_numbers(peer: str, name: str) -> None:
     assert np.array_equal(mine.view(np.uint32)[~nan], theirs.view(np.uint32)[~nan])
 
 
+def nvfp4_by_the_package(x: Any) -> Any:
+    """The package has the conversions of NVFP4, but does not put them together to quantize, as ggml does in C."""
+    peer = importlib.import_module("gguf.quants").NVFP4
+    blocks = x.reshape(-1, 4, 16)
+    scales = peer.fp32_to_ue4m3(np.abs(blocks).max(axis=-1) / np.float32(6))
+    steps = peer.ue4m3_to_fp32(scales).astype(np.float32)[..., None, None] * np.array(peer.kvalues, np.float32)
+    best = np.argmin(np.abs(steps - blocks[..., None]), axis=-1).astype(np.uint8)  # the first of equal ones
+    nibbles = best[..., :8] | best[..., 8:] << 4
+    return np.hstack([scales, nibbles.reshape(-1, 32)])
+
+
+def test_ggml_scales_of_nvfp4() -> None:
+    """Every upper half of a float32, its neighbours and the numbers beside each boundary, in the package's words."""
+    peer = pytest.importorskip("gguf.quants").NVFP4
+    tops = np.arange(1 << 15, dtype=np.uint32) << 16
+    edges = np.float32([2.0**-10, 2.0**-6, 248, 256, 448, 7.5 * 2.0**-9]).view(np.uint32)
+    bits = np.unique(np.concatenate([tops, tops + 1, tops + 0xFFFF, edges, edges + 1, edges - np.uint32(1)]))
+    d = bits[bits < 0x7F800000].view(np.float32)
+    amax = d.astype(np.float64) * 6
+    amax = amax[amax < 3.4e38].astype(np.float32)
+    scales = quantize_blocks(amax[:, None], "ggml_nvfp4").scales[:, 0]
+    np.testing.assert_array_equal(scales, peer.fp32_to_ue4m3(amax / np.float32(6)))
+
+
 @pytest.mark.parametrize(("peer", "name"), PEERS.items())
 def test_the_gguf_package_writes_the_same_bytes(peer: str, name: str) -> None:
     gguf = pytest.importorskip("gguf")
-    x = np.random.default_rng(5).standard_normal((9, 96)).astype(np.float32)
+    x = np.random.default_rng(5).standard_normal((9, 128)).astype(np.float32)
     x[0, :32] = 0
     x[1, :32] = 1e-4 * x[2, :32]
+    kind = gguf.GGMLQuantizationType[peer]
     with np.errstate(all="ignore"):
-        theirs = gguf.quants.quantize(x, gguf.GGMLQuantizationType[peer])
+        theirs = nvfp4_by_the_package(x) if peer == "NVFP4" else gguf.quants.quantize(x, kind)
     assert to_bytes(quantize_blocks(x, name))["blocks"].tobytes() == theirs.tobytes()
     tensor = from_bytes({"blocks": theirs.reshape(-1)}, name, x.shape)
     assert to_bytes(tensor)["blocks"].tobytes() == theirs.tobytes()
@@ -244,9 +285,10 @@ def test_the_gguf_package_writes_the_same_bytes(peer: str, name: str) -> None:
 )
 def test_round_trip(row: BlockFormat, layout: str, lead: list[int], n: int, seed: int, data: Any) -> None:
     shape = (*lead, n)
-    if LAYOUTS[layout].lacks(row, n) or (row.tile[0] > 1 and len(shape) < 2):
+    if LAYOUTS[layout].lacks(row, -1, n) or (row.tile[0] > 1 and len(shape) < 2):
         return
-    axis = -1 if layout == "ggml" or row.tile[0] > 1 else data.draw(st.integers(-len(shape), -1))
+    last = layout.startswith("ggml") or row.tile[0] > 1
+    axis = -1 if last else data.draw(st.integers(-len(shape), -1))
     tensor = drawn(row, shape, axis, seed)
     parts = to_bytes(tensor, layout)
     assert {name: part.size for name, part in parts.items()} == part_sizes(row, shape, layout, axis)
@@ -300,7 +342,7 @@ def test_what_fills_a_tile_must_be_zero() -> None:
         ("q8_0", (32, 32), None, 0, ValueError, "blocks run along axis -2, not the last"),
         ("fp8_block128", (128, 128), "tiled_128x4", -1, ValueError, "scales of one byte"),
         ("int4_g32", (32,), "tiled_128x4", -1, ValueError, "scales of one byte"),
-        ("mxfp4", (32,), "swizzled", -1, ValueError, "layout must be one of dense, tiled_128x4, ggml; got 'swizzled'"),
+        ("mxfp4", (32,), "swizzled", -1, ValueError, "layout must be one of dense, .* ggml_x4; got 'swizzled'"),
         ("mxfp4", (32,), 3, -1, TypeError, "layout must be a name, got int"),
         ("mxfp4", (), None, -1, TypeError, "shape must be a tuple"),
         ("mxfp4", (-1,), None, -1, ValueError, "shape must not be negative"),

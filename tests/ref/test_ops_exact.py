@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from itertools import zip_longest
 from typing import Any
 
 import ml_dtypes
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feather_ref import oracle
+from feather_ref import _exact, oracle
 from feather_ref.blocks import BlockFormat, BlockTensor, get_block_format, quantize_blocks
 from feather_ref.formats import get_format
 from feather_ref.ops import Order, dot, gemm, gemv, matmul, replay
@@ -247,6 +248,28 @@ def test_results() -> None:
     assert gemv(np.zeros((0, 2)), [1.0, 2.0]).shape == (0,)
     assert gemv(np.zeros((2, 0)), [], bias=[-0.0, 1.5]).tolist() == [0.0, 1.5]
     assert gemm is matmul
+
+
+def test_digits_are_the_same_by_floats_and_by_bits() -> None:
+    """Both ways to cut: digits of sums near zero, wide rows, the ends of the quick way, and zeros."""
+    rng = np.random.default_rng(4)
+    rows = [
+        rng.standard_normal((3, 40)), np.ldexp(rng.standard_normal((3, 40)), rng.integers(-400, 400, (3, 40))),
+        np.zeros((2, 5)), np.array([[2.0**450, -(2.0**-450), 0.0, -0.0]]), np.array([[1 - 2.0**-53, -1.0]]),
+        np.empty((2, 0)), np.empty((0, 3)),
+    ]  # fmt: skip
+    for x in rows:
+        for width in (6, 20, 25):
+            quick, plain = _exact._cut(x, width), _exact._cut_bits(x, width)
+            used = np.any(x != 0, axis=1)
+            np.testing.assert_array_equal(quick.top[used], plain.top[used])
+            for a, b in zip_longest(quick.planes, plain.planes):
+                zeros = np.zeros(x.shape)
+                np.testing.assert_array_equal(zeros if a is None else a, zeros if b is None else b)
+    for beyond in (2.0**451, 2.0**-451, 5e-324, np.inf, np.nan):
+        assert len(_exact._cut(np.array([[beyond, 1.0]]), 20).planes) == len(
+            _exact._cut_bits(np.array([[beyond, 1.0]]), 20).planes
+        )
 
 
 def test_chunks_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
