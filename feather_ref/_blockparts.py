@@ -31,7 +31,7 @@ from feather_ref.codec import decode, encode
 from feather_ref.formats import FORMATS, Format
 
 FP32 = FORMATS["fp32"]
-CHUNK = 1 << 17  # numbers; a block of more is a chunk of its own
+CHUNK = 1 << 18  # numbers; a block of more is a chunk of its own
 Bools = NDArray[np.bool_]
 Values = NDArray[np.float64]
 
