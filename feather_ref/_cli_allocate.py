@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,8 @@ from feather_ref._measures import MEASURES
 from feather_ref._planned import measure_file
 from feather_ref._plans import COSTS, Plan, PlanLine
 from feather_ref.allocate import DEFAULT_FORMATS
-from feather_ref.files import replacing
+from feather_ref.files import load, replacing
+from feather_ref.repack import refuse_same
 
 _INPUT = click.Path(exists=True, dir_okay=False, path_type=Path)
 _OUTPUT = click.Path(dir_okay=False, path_type=Path)
@@ -93,6 +96,7 @@ def allocate(
     times = None if times_path is None else _read_times(times_path)
     names = formats or (DEFAULT_FORMATS if times is None else tuple(times))
     figure = None if draw is None else _picture(draw)
+    _check_targets(source, times_path, [path for path in (output, draw) if path is not None])
     with progress() as report:
         measured = measure_file(source, names, error, include, exclude, report)
     plan = measured.plan(budget, cost, times)
@@ -106,6 +110,18 @@ def allocate(
         click.echo(plan.to_json(), nl=False)
         return
     _show(plan)
+
+
+def _check_targets(source: Path, times: Path | None, targets: Sequence[Path]) -> None:
+    """Refuse to write over what is read, or two things to one file."""
+    with load(source) as tensors:
+        for target in targets:
+            refuse_same(tensors, target)
+    for target in targets:
+        if times is not None and target.exists() and times.samefile(target):
+            raise ValueError(f"{target}: is the bench file; write to another name")
+    if len({os.path.realpath(target) for target in targets}) < len(targets):
+        raise ValueError(f"{targets[0]}: is to be the plan and the picture; write one to another name")
 
 
 def _picture(path: Path) -> Any:

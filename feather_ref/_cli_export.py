@@ -5,6 +5,7 @@ Source: design of this project.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -43,6 +44,8 @@ def export(vector_id: str, kind: str, output: Path | None, force: bool) -> None:
     """
     if output is not None and output.exists() and not force:
         raise ValueError(f"output: {output} is there already; --force replaces it")
+    if output is None and sys.stdout is None:
+        raise click.UsageError("stdout is closed; say -o FILE")
     text = as_text(vector_id, kind)
     if output is None:
         click.echo(text, nl=False)

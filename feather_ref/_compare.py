@@ -77,6 +77,8 @@ def _compare(name: str, a: Tensor, b: Tensor, fmt: Format | None) -> Comparison:
     kinds = [_kind(tensor) for tensor in (a, b)]
     if kinds[0] != kinds[1]:
         return _compare_kinds(name, a, b, f"{name}: A is {kinds[0]}; B is {kinds[1]}")
+    if getattr(a, "fmt", None) != getattr(b, "fmt", None):
+        return _compare_kinds(name, a, b, f"{name}: both are {kinds[0]}, by two rows of one name")
     if isinstance(a, PackedTensor) and isinstance(b, PackedTensor):
         parts = [_compare(name, a.codes(), b.codes(), a.fmt)]
         if a.scale is not None and b.scale is not None:

@@ -48,6 +48,9 @@ def picture(plan: Plan) -> Figure:
 
 
 def _short(name: str) -> str:
-    """A name that fits beside a bar: its end says most."""
-    shown = name if name.isprintable() else ascii(name)
+    """A name that fits beside a bar: its end says most.  What the font cannot draw is escaped."""
+    from matplotlib.font_manager import FontProperties, findfont, get_font  # noqa: PLC0415 - as above
+
+    glyphs = get_font(findfont(FontProperties())).get_charmap()
+    shown = name if name.isprintable() and all(ord(letter) in glyphs for letter in name) else ascii(name)
     return shown if len(shown) <= _NAME else "..." + shown[3 - _NAME :]

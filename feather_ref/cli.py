@@ -211,7 +211,7 @@ def _tokens(values: Sequence[str]) -> list[str]:
     """The arguments, or the words on stdin where there are none, or just "-"."""
     if values and tuple(values) != ("-",):
         return list(values)
-    if sys.stdin.isatty():
+    if sys.stdin is None or sys.stdin.isatty():
         raise click.UsageError("nothing is given; give some, or pipe them in")
     return sys.stdin.read().split()
 
@@ -509,9 +509,12 @@ def diff(a: str, b: str | None, x: Path | None, fmt: Format | None, **choices: A
     """
     if (b is None) == (x is None):
         raise click.UsageError("give a second file, or the input with --x")
+    if a == b == "-":
+        raise click.UsageError("A and B are both stdin; give a file")
     if x is None:
         if given(choices):
-            raise click.UsageError(f"--{next(iter(given(choices)))} needs --x; two files are compared bit by bit")
+            option = next(iter(given(choices))).replace("_", "-")
+            raise click.UsageError(f"--{option} needs --x; two files are compared bit by bit")
         lines, equal = compare_tensors(_tensors(a), _tensors(str(b)), fmt)
         click.echo("\n".join(lines) if lines else "equal")
         sys.exit(0 if equal else 1)
@@ -527,6 +530,8 @@ def diff(a: str, b: str | None, x: Path | None, fmt: Format | None, **choices: A
 
 def _tensors(path: str) -> dict[str, Tensor]:
     if path == "-":
+        if sys.stdin is None:
+            raise click.UsageError("stdin is closed; give a file")
         data = sys.stdin.buffer.read()
         header = _npy.read_header(io.BytesIO(data), len(data))
         return {"-": header.arrange(np.frombuffer(data, header.dtype, offset=header.size))}

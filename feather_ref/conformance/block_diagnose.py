@@ -170,7 +170,7 @@ def _divided(bfmt: BlockFormat, kept: Found, rounding: Any) -> Array:
     x = np.stack([column.astype(np.uint32) for column in kept.columns[-bfmt.size :]], axis=1).view(np.float32)
     power = kept.got[:, :1].astype(np.int64) - bfmt.scale.bias
     nan: Any = "canonical" if bfmt.element.has_nan else "zero"
-    with np.errstate(invalid="ignore"):  # a signalling NaN
+    with np.errstate(invalid="ignore", over="ignore"):  # a signalling NaN; a scale that is no code
         exact = np.ldexp(x.astype(np.float64), -power)
     return encode(exact, bfmt.element, rounding=rounding, overflow="saturate", nan=nan)
 

@@ -86,9 +86,9 @@ class BlockSuite(Tally):
 
     def check_results(self, results: object, count: int) -> Array:
         """Results as unsigned integers, (count, width); an error says what is wrong."""
-        array = self._joined(results) if isinstance(results, tuple) and self._has_scale else np.asarray(results)
-        if array.dtype == np.float32 and self.codes[0] == _FP32:
-            array = array.view(np.uint32)
+        array = self._joined(results) if self._has_scale and _is_pair(results) else np.asarray(results)
+        if array.dtype.newbyteorder("=") == np.float32 and self.codes[0] == _FP32:
+            array = array.view(array.dtype.str.replace("f", "u"))
         if array.shape not in ((count, self.width), (count * self.width,)):
             pair = f", or a pair of {count} scales and ({count}, {self.width - 1}) codes" if self._has_scale else ""
             raise ValueError(f"results: shape ({count}, {self.width}) is wanted{pair}; got {array.shape}")
@@ -100,7 +100,7 @@ class BlockSuite(Tally):
             array = array.astype(self.result_dtype)
         return array.reshape(count, self.width)
 
-    def _joined(self, results: Sequence[Any]) -> Array:
+    def _joined(self, results: Any) -> Array:
         """Scales and codes side by side; a dtype of a format of its own, as ml_dtypes has them, is its codes."""
         parts = [np.asarray(part) for part in results]
         if len(parts) != 2 or parts[1].ndim != 2 or parts[0].size != len(parts[1]):
@@ -111,7 +111,8 @@ class BlockSuite(Tally):
                 parts[k] = parts[k].view(np.uint8)
             if parts[k].dtype.kind not in "ui":
                 raise TypeError(f"results: {name} must be integers, got {parts[k].dtype}")
-        scales, codes = (part.astype(np.int64) for part in parts)
+        native = [part.astype(part.dtype.newbyteorder("="), copy=False) for part in parts]
+        scales, codes = (part.view(f"u{part.itemsize}").astype(np.uint64) for part in native)
         return np.column_stack([scales.reshape(-1, 1), codes])
 
     @property
@@ -205,6 +206,13 @@ class BlockSuite(Tally):
             parts = [np.concatenate([found[k] for found in self._kept]) for k in (1, 2, 3)]
             together = Found(tuple(np.concatenate(column) for column in columns), *parts)
             yield from guess(self.question, together, self.codes, self._judged > len(together.got))
+
+
+def _is_pair(results: object) -> bool:
+    """Whether results are scales and codes: a tuple, or a list of two with a block a row in the second."""
+    if isinstance(results, list) and len(results) == 2:
+        return np.ndim(results[1]) == 2
+    return isinstance(results, tuple)
 
 
 def _amax(magnitudes: Sequence[int]) -> int:

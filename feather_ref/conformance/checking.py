@@ -146,13 +146,18 @@ def _check_blocks(
 ) -> Result:  # fmt: skip
     """The same for blocks."""
     bfmt = get_block_format(fmt)
-    rule = policies.pop("scale_rule", None) or bfmt.scale_rule
+    op = "block" if op == "convert" else op
+    said_rule = policies.pop("scale_rule", None)
+    if said_rule is not None and not isinstance(said_rule, str):
+        raise TypeError(f"scale_rule must be a name, got {type(said_rule).__name__}")
+    if said_rule is not None and op not in ("block", "scale"):
+        raise ValueError(f"scale_rule={said_rule!r}: op={op!r} asks for no scales")
+    rule = bfmt.scale_rule if said_rule is None else said_rule
     if policies or source != "fp32":
         name = next(iter(policies), "source")
         raise TypeError(f"{name}: blocks have no policy but scale_rule, and float32 for their source")
     if scalar:
         raise TypeError("scalar: a block is an array; fn takes (n, k) of them")
-    op = "block" if op == "convert" else op
     s = suite(block_id(op, bfmt, rule, exhaustive), exhaustive, seed)
     with _bar(progress, s.id) as step:
         report = run_function(s, array_function(fn, s), step)

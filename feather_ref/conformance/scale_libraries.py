@@ -13,6 +13,7 @@ Source: each library's own reference; torchao 0.18, gfloat 0.5, gguf 0.19, ml_dt
 from __future__ import annotations
 
 import importlib
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -131,9 +132,13 @@ def scale_functions(name: str, formats: tuple[str, ...] = ()) -> list[ScaleFunct
     """
     wanted = [get_block_format(each) for each in formats]
     module, colon, attribute = name.partition(":")
+    if colon and not re.fullmatch(r"\w+(\.\w+)*:\w+", name):
+        raise ValueError(f"impl={name!r}: write module:function")
     try:
         if colon:
             function = getattr(importlib.import_module(module), attribute)
+            if not callable(function):
+                raise ValueError(f"impl={name!r}: is no function")
             if not wanted:
                 raise ValueError(f"impl={name!r}: say --format, the block format that it makes scales of")
             return [ScaleFunction(bfmt, attribute, function) for bfmt in wanted]

@@ -53,8 +53,11 @@ def fingerprint_scales(function: Scales, bfmt: str | BlockFormat) -> tuple[RuleV
     >>> second.wrong > 0
     True
 
-    Raises ValueError for a format without files, and for scales of another shape.
+    Raises TypeError for what is no function; ValueError for a format without files, for scales of another
+    shape, and where the function fails.
     """
+    if not callable(function):
+        raise TypeError(f"function must be a function, got {type(function).__name__}")
     fmt = get_block_format(bfmt)
     shape = "tv" if fmt.tensor_scale != "none" else "run"
     asked = [golden.block_question(name) for name in golden.block_manifest()]
@@ -70,7 +73,7 @@ def _verdict(function: Scales, fmt: BlockFormat, name: str) -> RuleVerdict:
     amax, whole, want = _pairs(name) if fmt.tensor_scale != "none" else _ends(name)
     got = np.empty(len(want), np.int64)
     for chosen, x in _tensors(amax, whole, fmt):
-        codes = np.asarray(function(x))
+        codes = _asked(function, x)
         if codes.size != len(x) or codes.dtype.kind not in "ui":
             raise ValueError(f"function: {len(x)} blocks gave {codes.dtype} of shape {codes.shape}, not a code each")
         got[chosen] = codes.reshape(-1)[len(x) - len(chosen) :]
@@ -80,6 +83,15 @@ def _verdict(function: Scales, fmt: BlockFormat, name: str) -> RuleVerdict:
         at = int(wrong[0])
         first = int(amax[at]), int(whole[at]), int(got[at]), int(want[at])
     return RuleVerdict(golden.block_question(name).rule, len(want), wrong.size, first)
+
+
+def _asked(function: Scales, x: NDArray[np.float32]) -> NDArray[Any]:
+    """What it returns; one that ends Python must not end the judge with exit code 0."""
+    try:
+        return np.asarray(function(x))
+    except (Exception, SystemExit) as error:
+        said = " ".join(str(error).split())[:200]
+        raise ValueError(f"function: {len(x)} blocks gave {type(error).__name__}{said and f': {said}'}") from error
 
 
 def _ends(name: str) -> tuple[Patterns, Patterns, NDArray[np.int64]]:

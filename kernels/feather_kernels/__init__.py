@@ -16,6 +16,21 @@ from __future__ import annotations
 
 from feather_kernels._target import TARGET
 from feather_kernels.api import decode, encode, pack, unpack
-from feather_kernels.products import Cut, DeviceTensor, Plan, gemv, prepare
+from feather_kernels.cuts import Cut
+from feather_kernels.matrices import DeviceTensor
+from feather_kernels.matrix import precompile
+from feather_kernels.products import Plan, gemv, prepare
 
-__all__ = ["TARGET", "Cut", "DeviceTensor", "Plan", "decode", "encode", "gemv", "pack", "prepare", "unpack"]
+__all__ = [
+    "TARGET",
+    "Cut",
+    "DeviceTensor",
+    "Plan",
+    "decode",
+    "encode",
+    "gemv",
+    "pack",
+    "precompile",
+    "prepare",
+    "unpack",
+]

@@ -1,4 +1,4 @@
-"""python -m feather_kernels: compile, selftest, bench.
+"""python -m feather_kernels: compile, selftest, bench, plot.
 
 Source: design of this project.
 """
@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -20,14 +21,19 @@ def main() -> None:
     """GPU kernels on packed words."""
 
 
-def _names(given: str, known: list[str]) -> list[str]:
-    return known if given == ALL else [name.strip() for name in given.split(",") if name.strip()]
+def _names(given: str) -> list[str]:
+    return [name.strip() for name in given.split(",") if name.strip()]
 
 
 @main.command("compile")
 @click.option("--archs", default=ALL, show_default=True, help="As 75,90,120; all: what this toolkit compiles for.")
-@click.option("--formats", default=ALL, show_default=True, help="As e4m3,e2m1.")
-@click.option("--kernels", default=ALL, show_default=True, help="Of gemv, gemv2, gemv4, pack, unpack.")
+@click.option("--formats", default=ALL, show_default=True, help="As e4m3,mxfp8_e4m3; all: every plain one.")
+@click.option(
+    "--kernels",
+    default=ALL,
+    show_default=True,
+    help="Of gemv, gemv2, gemv4, pack, unpack; prepared: all that prepare takes; columns: for several columns.",
+)
 @click.option("--cache", type=click.Path(path_type=Path), help="Where to keep the cubins; the user's cache otherwise.")
 @click.option("--processes", default=1, show_default=True, help="How many compile at once.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
@@ -36,24 +42,16 @@ def compile_command(archs: str, formats: str, kernels: str, cache: Path | None, 
 
     Ends with status 1 where a kernel spills.
     """
-    os.environ["FEATHER_TARGET"] = "gpu"  # of the processes that compile
-    from rich.console import Console
-    from rich.progress import track
+    from feather_kernels import driver, launch, matrix
 
-    import feather_ref as fr
-    from feather_kernels import gpu, launch, matrix
-
-    toolkit = gpu.toolkit_version()
-    if toolkit is None:
-        raise click.ClickException("there is no CUDA toolkit to compile with: install feather-ref[cuda13]")
     try:
-        pairs = [launch.parse_arch(arch) for arch in _names(archs, [*matrix.ARCHS[toolkit[0]]])]
-        wanted = [f"{major}{minor}" for major, minor in pairs]
-        rows = [fr.get_format(name) for name in _names(formats, [*fr.FORMATS])]
-        chosen = _names(kernels, [*matrix.KERNELS])
-        made = matrix.compile_all(wanted, rows, chosen, cache, processes)
-        total = len(wanted) * len(rows) * len(chosen)
-        results = [*track(made, "compiling", total=total, console=Console(stderr=True), transient=True)]
+        results = matrix.precompile(
+            None if archs == ALL else _names(archs),
+            None if formats == ALL else _names(formats),
+            kernels=matrix.KERNELS if kernels == ALL else _names(kernels),
+            folder=cache,
+            processes=processes,
+        )
     except (ValueError, launch.ToolkitError) as error:
         raise click.ClickException(str(error)) from error
     for result in results:
@@ -63,44 +61,105 @@ def compile_command(archs: str, formats: str, kernels: str, cache: Path | None, 
             facts = f"{result.registers:3} registers, {result.spills} bytes spill"
             click.echo(f"{result.arch:7} {result.kernel:44} {facts}")
     spilled = [result for result in results if result.spills]
-    click.echo(f"{len(results)} kernels, {len(spilled)} spill, toolkit {toolkit[0]}.{toolkit[1]}", err=True)
+    version = ".".join(map(str, driver.toolkit_version() or ()))
+    click.echo(f"{len(results)} kernels, {len(spilled)} spill, toolkit {version}", err=True)
     sys.exit(bool(spilled))
 
 
 @main.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--formats", default=ALL, show_default=True, help="As e4m3,mxfp4.")
 @click.option("--exhaustive", is_flag=True, help="All 2**32 float32 into e4m3 and e5m2 too (minutes; needs a GPU).")
-def selftest(as_json: bool, exhaustive: bool) -> None:
+def selftest(as_json: bool, formats: str, exhaustive: bool) -> None:
     """Check the kernels on this machine, bit for bit; status 1 where one is wrong."""
-    from feather_kernels import TARGET, selftest
+    from feather_kernels import TARGET, _target, selftest
 
-    found = list(selftest.checks(min(8, os.cpu_count() or 1) if TARGET == "gpu" else 1))
+    processes = min(16, os.cpu_count() or 1) if TARGET == "gpu" else 1
+    names = None if formats == ALL else _names(formats)
+    try:
+        found = list(selftest.checks(processes, names))
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
     if exhaustive:
         for fmt in ("e4m3", "e5m2"):
-            found += [selftest.exhaustive(fmt, overflow=overflow) for overflow in ("saturate", "nonsaturating")]
+            found += [selftest.exhaustive(fmt, processes, overflow=name) for name in ("saturate", "nonsaturating")]
     wrong = [name for name, right in found if not right]
     if as_json:
-        click.echo(json.dumps({"target": TARGET, "checks": len(found), "wrong": wrong}))
+        click.echo(json.dumps({"target": TARGET, "arch": _target.ARCH, "checks": len(found), "wrong": wrong}))
     else:
         click.echo(f"{len(found)} checks on the {TARGET}, {len(wrong)} wrong{': ' if wrong else ''}{', '.join(wrong)}")
     sys.exit(bool(wrong))
 
 
 @main.command()
+def natives() -> None:
+    """Judge the GPU's own conversions: which rules they follow, proved on every input."""
+    from feather_kernels import TARGET, natives
+
+    if TARGET != "gpu":
+        raise click.ClickException("there is nothing to judge without a GPU")
+    for line in natives.table():
+        click.echo(line)
+
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@main.command()
 @click.option("--quick", is_flag=True, help="Within a minute and 2 GB.")
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="A JSON file for the figures.")
-def bench(quick: bool, output: Path | None) -> None:
+@click.option("-o", "--output", type=_FILE, help="A JSON file for the figures.")
+@click.option("--plot", "drawn", type=_FILE, help="A picture of the figures: .svg, .png or .pdf.")
+def bench(quick: bool, output: Path | None, drawn: Path | None) -> None:
     """Check, then time, the kernels on this GPU."""
-    from feather_kernels import TARGET, bench, gpu
+    from feather_kernels import TARGET, bench, driver
 
     if TARGET != "gpu":
         raise click.ClickException("there is nothing to measure without a GPU")
+    if drawn is not None:
+        _check_picture(drawn)
+
+    def keep(figures: dict[str, Any]) -> None:
+        if output is not None:
+            output.write_text(bench.dump(figures), encoding="utf-8")
+
     try:
-        result = bench.report(quick, click.echo)
-    except gpu.GpuError as error:
+        result = bench.report(quick, click.echo, keep, min(16, os.cpu_count() or 1))
+    except driver.GpuError as error:
         raise click.ClickException(str(error)) from error
-    if output is not None:
-        output.write_text(bench.dump(result), encoding="utf-8")
+    if drawn is not None:
+        _draw(result, drawn)
+
+
+@main.command()
+@click.argument("figures", type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@click.argument("picture", type=_FILE)
+def plot(figures: Path, picture: Path) -> None:
+    """Draw FIGURES, a JSON file of bench, as PICTURE: .svg, .png or .pdf."""
+    _check_picture(picture)
+    try:
+        _draw(json.loads(figures.read_text(encoding="utf-8")), picture)
+    except (ValueError, KeyError, TypeError) as error:
+        raise click.ClickException(f"{figures}: no figures of a bench: {error}") from error
+
+
+def _check_picture(path: Path) -> None:
+    """Say before the long work what cannot be drawn."""
+    from importlib.util import find_spec
+
+    if path.suffix.lower() not in (".svg", ".png", ".pdf"):
+        raise click.ClickException(f"{path} must end in .svg, .png or .pdf")
+    if find_spec("matplotlib") is None:
+        raise click.ClickException("a picture needs matplotlib: pip install 'feather-ref[draw]'")
+
+
+def _draw(result: dict[str, Any], path: Path) -> None:
+    import matplotlib
+
+    from feather_kernels import roofline
+
+    figure = roofline.picture(result)
+    with matplotlib.rc_context({"svg.hashsalt": "feather_kernels"}):  # the same picture on every run
+        figure.savefig(path, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
 
 
 if __name__ == "__main__":

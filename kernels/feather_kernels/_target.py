@@ -1,7 +1,8 @@
 """Where kernels run: a GPU through Numba, or plain Python in the simulator; chosen once, at import.
 
 FEATHER_TARGET may say "gpu" or "simulator"; without it a GPU is taken where the driver shows one.
-"gpu" needs no driver as long as kernels are only compiled.  Kernels say::
+"gpu" needs no driver as long as kernels are only compiled.  FEATHER_ARCH, as 75, compiles for an older
+architecture than the GPU's own: the driver makes of its PTX what runs here.  Kernels say::
 
     from feather_kernels._target import cuda, device, kernel
 
@@ -17,24 +18,30 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 TARGETS = ("gpu", "simulator")
 _LIBRARIES = ("libcuda.so.1", "nvcuda.dll")
 
 
-def driver_devices() -> int:
-    """How many GPUs the CUDA driver shows; 0 without a driver."""
+def load_driver() -> Any:
+    """The CUDA driver's library; None without one."""
     for name in _LIBRARIES:
         try:
-            driver = ctypes.CDLL(name)
+            return ctypes.CDLL(name)
         except OSError:
             continue
-        count = ctypes.c_int(0)
-        if driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0:
-            return count.value
-    return 0
+    return None
+
+
+def driver_devices() -> int:
+    """How many GPUs the CUDA driver shows; 0 without a driver."""
+    driver, count = load_driver(), ctypes.c_int(0)
+    if driver is None or driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
+        return 0
+    return count.value
 
 
 def choose(wanted: str | None, devices: Callable[[], int]) -> str:
@@ -51,6 +58,7 @@ def choose(wanted: str | None, devices: Callable[[], int]) -> str:
 
 
 TARGET = choose(os.environ.get("FEATHER_TARGET"), driver_devices)
+ARCH = os.environ.get("FEATHER_ARCH") or None
 SIMULATOR = TARGET == "simulator"
 
 
@@ -60,6 +68,20 @@ def cache_folder() -> str:
         return folder
     base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or os.path.expanduser("~/.cache")
     return os.path.join(base, "feather_kernels")
+
+
+@contextmanager
+def for_gpu() -> Iterator[None]:
+    """Processes that are started meanwhile load the kernels for a GPU, whatever this one did."""
+    before = os.environ.get("FEATHER_TARGET")
+    os.environ["FEATHER_TARGET"] = "gpu"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["FEATHER_TARGET"]
+        else:
+            os.environ["FEATHER_TARGET"] = before
 
 
 cuda: Any

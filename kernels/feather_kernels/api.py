@@ -15,7 +15,7 @@ import numpy as np
 
 from feather_kernels import arrays, calls, jobs
 from feather_kernels.arrays import DTYPES, NUMBERS, Given
-from feather_kernels.convert import THREADS, step_lanes
+from feather_kernels.convert import QUADS, THREADS, aligned, pack_quads
 from feather_kernels.decoders import check_exact
 from feather_kernels.encoders import REFUSED, Special
 from feather_ref import Format, PackedTensor, code_dtype, get_format
@@ -36,10 +36,11 @@ def _number_row(given: Given, name: str) -> str:
 
 
 def encode(x: Any, fmt: str | Format, *, out: Any = None, stream: Any = None, **policies: Any) -> Any:
-    """The codes of x, as `feather_ref.encode` gives them, rounded to nearest even.
+    """The codes of x, as `feather_ref.encode` gives them.
 
     x: float16, bfloat16 or float32, any shape, of NumPy, CuPy, torch ...; the codes come back as that
-    library's arrays, of dtype `feather_ref.code_dtype(fmt)`.  policies: overflow, nan, negative.
+    library's arrays, of dtype `feather_ref.code_dtype(fmt)`.  policies: rounding, but for the
+    stochastic ones, overflow, nan, negative.
 
     Raises what `feather_ref.encode` raises, and ValueError for what no kernel has.
     """
@@ -47,8 +48,9 @@ def encode(x: Any, fmt: str | Format, *, out: Any = None, stream: Any = None, **
     given = arrays.take(x, "x")
     width = 8 * code_dtype(row).itemsize
     shape = given.shape
-    made = calls.made(out, given, shape, code_dtype(row).name)
-    _pack(given, resolve(row, **policies), width, 0, made, (1, math.prod(shape)), False, stream)
+    with calls.here(given):
+        made = calls.made(out, given, shape, code_dtype(row).name, arrays.named_stream(stream, given, "x"))
+        _pack(given, resolve(row, **policies), width, 0, made, (1, math.prod(shape)), False, stream)
     return arrays.give(given, made) if out is None else out
 
 
@@ -63,9 +65,10 @@ def pack(x: Any, fmt: str | Format, *, out: Any = None, stream: Any = None, **po
     given = arrays.take(x, "x")
     *lead, n = given.shape or (1,)
     words = -(-n * row.storage_bits // 32)
-    made = calls.made(out, given, (*lead, words), "uint32")
     rows = (1, math.prod(lead) * n) if n * row.storage_bits % 32 == 0 else (math.prod(lead), n)
-    _pack(given, resolve(row, **policies), row.storage_bits, row.storage_shift, made, rows, True, stream)
+    with calls.here(given):
+        made = calls.made(out, given, (*lead, words), "uint32", arrays.named_stream(stream, given, "x"))
+        _pack(given, resolve(row, **policies), row.storage_bits, row.storage_shift, made, rows, True, stream)
     return arrays.give(given, made) if out is None else out
 
 
@@ -79,20 +82,21 @@ def _pack(
         return
     calls.check_size(rows * n)
     number_bits = get_format(source).bits
-    stride = n * number_bits // 8 * (rows > 1)
-    vector = given.address % 16 == 0 and stride % 16 == 0 and arrays.address(made) % 4 == 0
+    y_stride = -(-n * width // 32) if words else n
+    vector = _is_aligned(given.address, rows, n, number_bits) and _is_aligned_lanes(made, rows, y_stride, width, words)
     job = jobs.pack_job(policy, source, width, shift, vector, words)
     special = Special.of(policy)
     refuses = REFUSED in (*special.nan, special.negative)
-    status = arrays.upload(np.zeros(1, np.uint32)) if refuses else None
-    y_stride = -(-n * width // 32) if words else n
     x_kinds, y_kinds = job.arguments[:2], job.arguments[2:4]
     arguments = (*arrays.pointers(given.array, x_kinds), *arrays.pointers(made, y_kinds))
-    arguments = (*arguments, *arrays.pointers(status, ("u32*",)), rows, n, n, y_stride)
-    lanes = step_lanes(width, number_bits, vector)
-    calls.run(job, _grid(rows, n, lanes), THREADS, arguments, arrays.stream_of(stream, given))
-    if status is not None and int(status[0]):
-        _explain_refusal(given, policy)
+    lanes = -(-y_stride * 32 // width) if words else n  # also those that fill the last word up
+    grid, at = _grid(rows, lanes, pack_quads(policy, width, shift)), arrays.stream_of(stream, given)
+    with arrays.cupy_stream(at if refuses else None):  # which writes the status, and reads it
+        status = arrays.upload(np.zeros(1, np.uint32)) if refuses else None
+        arguments = (*arguments, *arrays.pointers(status, ("u32*",)), rows, n, n, y_stride)
+        calls.run(job, grid, THREADS, arguments, at)
+        if status is not None and int(status[0]):
+            _explain_refusal(given, policy)
 
 
 def _explain_refusal(given: Given, policy: Policy) -> None:
@@ -102,9 +106,19 @@ def _explain_refusal(given: Given, policy: Policy) -> None:
     raise ValueError(f"x: an element is NaN or negative, which {policy.fmt.name!r} does not hold")
 
 
-def _grid(rows: int, n: int, lanes: int) -> tuple[int, int]:
-    steps = -(-n // lanes)
-    return -(-steps // THREADS), min(rows, _HIGHEST_GRID)
+def _grid(rows: int, lanes: int, quads: int) -> tuple[int, int]:
+    return -(-lanes // (4 * quads * THREADS)), min(rows, _HIGHEST_GRID)
+
+
+def _is_aligned(address: int, rows: int, n: int, bits: int) -> bool:
+    """Whether every row of numbers begins at a whole quad."""
+    return address % (bits // 2) == 0 and (rows == 1 or n % 4 == 0)
+
+
+def _is_aligned_lanes(array: Any, rows: int, stride: int, width: int, words: bool) -> bool:
+    """Whether every row of lanes does; stride: in words, or in lanes."""
+    size = aligned(width)
+    return arrays.address(array) % size == 0 and (rows == 1 or stride * (4 if words else width // 8) % size == 0)
 
 
 # --- codes and words to numbers ---------------------------------------------------------------
@@ -143,8 +157,8 @@ def unpack(
         if fmt is not None or n is not None:
             raise TypeError("a PackedTensor brings its own fmt and n")
         packed = words
-        calls.check_order(packed)
-        given, row, shape, scale = arrays.take(packed.words, "words"), packed.fmt, packed.shape or (1,), packed.scale
+        given = arrays.take(calls.little(packed), "words")
+        row, shape, scale = packed.fmt, packed.shape or (1,), packed.scale
     else:
         if fmt is None:
             raise TypeError("fmt is missing: words do not say what they hold")
@@ -171,21 +185,22 @@ def _numbers(
         raise TypeError(f"dtype must be float32, float16 or bfloat16, got {dtype!r}")
     target = NUMBERS[name]
     _check_target(row, target, scale is not None)
-    made = calls.made(out, given, shape, name)
     rows, n = size
-    if rows * n:
+    with calls.here(given):
+        made = calls.made(out, given, shape, name, arrays.named_stream(stream, given, "words" if words else "codes"))
+        if rows * n == 0:
+            return arrays.give(given, made) if out is None else out
         calls.check_size(rows * n)
         number_bits = get_format(target).bits
-        stride = n * number_bits // 8 * (rows > 1)
-        vector = arrays.address(made) % 16 == 0 and stride % 16 == 0 and given.address % 4 == 0
+        x_stride = given.shape[-1] if words and given.shape else n
+        vector = _is_aligned(arrays.address(made), rows, n, number_bits)
+        vector = vector and _is_aligned_lanes(given.array, rows, x_stride, width, words)
         job = jobs.unpack_job(row, target, width, shift, vector, words, scale is not None)
         factors = None if scale is None else arrays.upload(np.ascontiguousarray(scale.reshape(-1)))
-        x_stride = given.shape[-1] if words and given.shape else n
         arguments = (*arrays.pointers(given.array, job.arguments[:2]), *arrays.pointers(made, job.arguments[2:4]))
         arguments = (*arguments, *arrays.pointers(factors, ("f32*",)), rows, n, x_stride, n)
         arguments = (*arguments, int(factors is not None and factors.size > 1))
-        lanes = step_lanes(width, number_bits, vector)
-        calls.run(job, _grid(rows, n, lanes), THREADS, arguments, arrays.stream_of(stream, given))
+        calls.run(job, _grid(rows, n, QUADS), THREADS, arguments, arrays.stream_of(stream, given))
     return arrays.give(given, made) if out is None else out
 
 

@@ -9,12 +9,14 @@ Source: DLPack 1.0; Numba documentation, CUDA Array Interface version 3.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from contextlib import nullcontext
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from feather_kernels import _target
+from feather_kernels import _target, driver
 
 NUMBERS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 DTYPES = {row: name for name, row in NUMBERS.items()}
@@ -24,12 +26,14 @@ _WIDE = {1: "uint8", 2: "uint16", 4: "uint32"}
 class Given(NamedTuple):
     """An array that was handed in: the array on the target, and how to hand a result back.
 
-    array: contiguous along its last axis.  name: of the dtype.  home: "numpy", "cupy", "torch".
+    array: contiguous along its last axis.  name: of the dtype.  home: "numpy", "torch on the host", "cupy",
+    "torch".  lent: the memory is the caller's own, and not a copy that was made on the current stream.
     """
 
     array: Any
     name: str
     home: str
+    lent: bool = True
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -85,13 +89,13 @@ def take(x: Any, name: str) -> Given:
         return Given(x, dtype_name(x), "cupy")
     if is_torch(x):
         if x.is_cuda and not _target.SIMULATOR:
-            return Given(x.contiguous(), dtype_name(x), "torch")
+            return Given(x.contiguous(), dtype_name(x), "torch", x.is_contiguous())
         if x.is_cuda:
             raise ValueError(f"{name} is on a GPU, and the kernels run in the simulator (FEATHER_TARGET)")
-        return take(_torch_to_numpy(x), name)._replace(home="torch")
+        return take(_torch_to_numpy(x), name)._replace(home="torch on the host")
     if not isinstance(x, np.ndarray) and (hasattr(x, "__cuda_array_interface__") or _on_gpu(x)):
         return _take_device(x, name)
-    array = np.asarray(x)
+    array = _host_array(x, name)
     if array.dtype.kind not in "fuiV" or (array.dtype.kind == "V" and array.dtype.name not in NUMBERS):
         raise TypeError(f"{name}: no kernel takes dtype {array.dtype}")
     kind = array.dtype.name
@@ -99,7 +103,17 @@ def take(x: Any, name: str) -> Given:
         array = array.astype(array.dtype.newbyteorder("="))
     array = np.ascontiguousarray(array).reshape(array.shape)
     bits = array.view(_WIDE[array.itemsize]) if kind == "bfloat16" else array
-    return Given(upload(bits), kind, "numpy")
+    return Given(upload(bits), kind, "numpy", _target.SIMULATOR)
+
+
+def _host_array(x: Any, name: str) -> Any:
+    """x as NumPy's, without a copy where it speaks DLPack."""
+    if not hasattr(x, "__dlpack__") or hasattr(x, "__array__") or hasattr(x, "__array_interface__"):
+        return np.asarray(x)
+    try:
+        return np.from_dlpack(x)
+    except (BufferError, RuntimeError) as error:  # a dtype or a device that NumPy does not know
+        raise TypeError(f"{name}: NumPy does not take it by DLPack: {error}") from error
 
 
 def _on_gpu(x: Any) -> bool:
@@ -109,10 +123,11 @@ def _on_gpu(x: Any) -> bool:
 def _take_device(x: Any, name: str) -> Given:
     if _target.SIMULATOR:
         raise ValueError(f"{name} is on a GPU, and the kernels run in the simulator (FEATHER_TARGET)")
-    import cupy
+    cupy = driver.cupy()
 
     array = x if isinstance(x, cupy.ndarray) else cupy.from_dlpack(x) if _on_gpu(x) else cupy.asarray(x)
-    return Given(array if array.flags.c_contiguous else cupy.ascontiguousarray(array), dtype_name(array), "cupy")
+    lent = array.flags.c_contiguous
+    return Given(array if lent else cupy.ascontiguousarray(array), dtype_name(array), "cupy", lent)
 
 
 def _torch_to_numpy(x: Any) -> Any:
@@ -136,35 +151,63 @@ def upload(array: Any) -> Any:
     """A host array on the target."""
     if _target.SIMULATOR:
         return array
-    import cupy
-
-    return cupy.asarray(array)
+    return driver.cupy().asarray(array)
 
 
 def empty(shape: tuple[int, ...], dtype: str) -> Any:
     """New memory on the target."""
     if _target.SIMULATOR:
         return np.empty(shape, dtype)
-    import cupy
-
-    return cupy.empty(shape, dtype)
+    return driver.cupy().empty(shape, dtype)
 
 
-def result(given: Given, shape: tuple[int, ...], dtype: str) -> Any:
-    """New memory for a result, of the library that `given` is from; bfloat16 only where it has it."""
-    if given.home == "torch" and not _target.SIMULATOR:
+def result(given: Given, shape: tuple[int, ...], dtype: str, stream: int | None = None) -> Any:
+    """New memory for a result, of the library that `given` is from; bfloat16 only where it has it.
+
+    stream: the one that a caller named, so that the library hands out what that stream may write to.
+    """
+    with _on_stream(given, stream):
+        if given.home == "torch":
+            import torch
+
+            return torch.empty(shape, dtype=getattr(torch, dtype), device=given.array.device)
+        return empty(shape, "uint16" if dtype == "bfloat16" else dtype)
+
+
+def _on_stream(given: Given, stream: int | None) -> Any:
+    if stream is None or _target.SIMULATOR:
+        return nullcontext()
+    if given.home == "torch":
         import torch
 
-        return torch.empty(shape, dtype=getattr(torch, dtype), device=given.array.device)
-    return empty(shape, "uint16" if dtype == "bfloat16" else dtype)
+        return torch.cuda.stream(torch.cuda.ExternalStream(stream, given.array.device))
+    return cupy_stream(stream)
+
+
+def cupy_stream(address: int | None) -> Any:
+    """A context in which CuPy works on the stream at an address; None is its current one."""
+    if address is None or _target.SIMULATOR:
+        return nullcontext()
+    streams = driver.cupy().cuda.Stream
+    return streams.null if address == 0 else streams.from_external(_Address(address))
+
+
+class _Address:
+    """The address of a stream, in the words of CUDA's stream protocol."""
+
+    def __init__(self, address: int) -> None:
+        self._address = address
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._address
 
 
 def give(given: Given, array: Any) -> Any:
     """A result where `given` came from."""
-    if given.home == "cupy" or (given.home == "torch" and not _target.SIMULATOR):
+    if given.home in ("cupy", "torch"):
         return array
     host = array if isinstance(array, np.ndarray) else array.get()
-    if given.home == "torch":
+    if given.home == "torch on the host":
         import torch
 
         return torch.from_numpy(host)
@@ -205,20 +248,51 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: str) -> Any:
     return out.detach().numpy() if host and is_torch(out) else out
 
 
-def stream_of(stream: Any, given: Given) -> int | None:
-    """The address of the stream to launch on; None is CuPy's current one.  torch's tensors take torch's current one."""
-    if stream is None:
-        if given.home != "torch" or _target.SIMULATOR:
-            return None
-        import torch
+def named_stream(stream: Any, given: Given, name: str) -> int | None:
+    """The address of the stream that a caller named; None where none was.
 
-        return int(torch.cuda.current_stream(given.array.device).cuda_stream)
+    Raises TypeError for what is no stream, and ValueError where `given` was copied to the GPU, or there, behind it.
+    """
+    if stream is None:
+        return None
+    found = stream_address(stream)
+    if not given.lent:
+        raise ValueError(f"stream: {name} must be on the GPU and contiguous, since a copy is made on another stream")
+    return found
+
+
+def stream_address(stream: Any) -> int:
+    """The address of a stream of CuPy, torch, Numba or cuda.core.
+
+    Raises TypeError for what is no stream.
+    """
     for field in ("ptr", "cuda_stream"):
         if hasattr(stream, field):
             return int(getattr(stream, field))
+    if hasattr(stream, "__cuda_stream__"):
+        return int(stream.__cuda_stream__()[1])
+    if hasattr(stream, "handle"):  # Numba's
+        return int(getattr(stream.handle, "value", stream.handle) or 0)
     if isinstance(stream, int) and not isinstance(stream, bool):
         return stream
-    raise TypeError(f"stream must be a stream of CuPy or torch, or its address; got {type(stream).__name__}")
+    raise TypeError(f"stream must be a stream of CuPy, torch or cuda.core, or its address; got {type(stream).__name__}")
+
+
+def stream_of(stream: Any, given: Given, name: str = "x") -> int | None:
+    """The address of the stream to launch on; None is CuPy's current one.  torch's tensors take torch's current one."""
+    named = named_stream(stream, given, name)
+    if named is not None or given.home != "torch":
+        return named
+    return torch_stream()(device_of(given.array))
+
+
+@cache
+def torch_stream() -> Callable[[int], int]:
+    """The function that gives the address of torch's current stream on a GPU; the quickest that torch has."""
+    import torch
+
+    raw: Callable[[int], int] | None = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    return raw or (lambda device: int(torch.cuda.current_stream(device).cuda_stream))
 
 
 def pointers(array: Any, kinds: tuple[str, ...]) -> tuple[Any, ...]:

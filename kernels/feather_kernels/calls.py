@@ -5,12 +5,13 @@ Source: design of this project.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 from feather_kernels import _target, arrays, simulator
 from feather_kernels.arrays import Given
 from feather_kernels.launch import Job
-from feather_ref import PackedTensor
+from feather_ref import PackedTensor, pack_codes, unpack_codes
 
 SIMULATED = 1 << 16
 
@@ -25,6 +26,15 @@ def run(job: Job, blocks: tuple[int, int], threads: int, arguments: tuple[Any, .
     gpu.launcher(job)(blocks, threads, arguments, stream)
 
 
+def here(given: Given) -> Any:
+    """A context in which the GPU that an array is on is the current one."""
+    if _target.SIMULATOR:
+        return nullcontext()
+    from feather_kernels import gpu
+
+    return gpu.using(arrays.device_of(given.array))
+
+
 def check_size(numbers: int) -> None:
     """Refuse what would take the simulator too long."""
     if _target.SIMULATOR and numbers > SIMULATED:
@@ -33,12 +43,38 @@ def check_size(numbers: int) -> None:
         )
 
 
-def made(out: Any, given: Given, shape: tuple[int, ...], dtype: str) -> Any:
-    """The array to write to: the one that was handed in, or a new one."""
-    return arrays.result(given, shape, dtype) if out is None else arrays.check_out(out, shape, dtype)
+def made(out: Any, given: Given, shape: tuple[int, ...], dtype: str, stream: int | None = None) -> Any:
+    """The array to write to: the one that was handed in, or a new one; stream: of `arrays.named_stream`."""
+    if out is None:
+        return arrays.result(given, shape, dtype, stream)
+    found = arrays.check_out(out, shape, dtype)
+    if not _target.SIMULATOR:
+        check_devices(out=arrays.device_of(found), input=arrays.device_of(given.array))
+    return found
 
 
-def check_order(packed: PackedTensor) -> None:
-    """Refuse an order of lanes that no kernel reads."""
-    if packed.order != "little":
-        raise ValueError("W has order 'big', and kernels read 'little': pack it again, from W.codes()")
+def check_devices(**devices: int) -> None:
+    """Refuse arrays on different GPUs: their names, and the number of the GPU of each; the last one is the rule.
+
+    >>> check_devices(x=0, W=0)
+    """
+    *others, (owner, right) = devices.items()
+    for name, device in others:
+        if device != right:
+            raise ValueError(f"{name} is on GPU {device}, and {owner} on GPU {right}")
+
+
+def check_columns(columns: int) -> None:
+    """Refuse what is no number of columns."""
+    if not isinstance(columns, int) or isinstance(columns, bool):
+        raise TypeError(f"columns must be an int, got {type(columns).__name__}")
+    if columns < 1:
+        raise ValueError(f"columns must be 1 or more, got {columns}")
+
+
+def little(packed: PackedTensor) -> Any:
+    """The words, with their lanes in the order that kernels read: packed again on the host where it is another."""
+    if packed.order == "little":
+        return packed.words
+    width = packed.fmt.storage_bits
+    return pack_codes(unpack_codes(packed, width, strict=False), width)

@@ -1,4 +1,4 @@
-"""What the memory gives: kernels that only read, and that only copy, with the loads of all others.
+"""What the GPU gives: kernels that only read, that only copy, with the loads of all others, and that do nothing.
 
 Source: design of this project.
 """
@@ -50,5 +50,17 @@ def _copy() -> Any:
     return copy
 
 
+@cache
+def _empty() -> Any:
+    """empty(n): nothing."""
+
+    @kernel
+    def empty(n):
+        pass
+
+    return empty
+
+
 READ = Job("read", _read, ("u32*", "u32*", "i64"), "read")
 COPY = Job("copy", _copy, ("u32*", "u32*", "i64"), "copy")
+EMPTY = Job("empty", _empty, ("i64",), "empty")

@@ -1,15 +1,19 @@
-"""Kernels that encode and decode: numbers to words and words to numbers, some whole words a step.
+"""Kernels that encode and decode: numbers to lanes and lanes to numbers, four at a time.
 
-A step is the least number of lanes that fills whole words, on both sides where vectors of 128 bits
-can move the wide side: 4 lanes of 8 bits are 1 word, and 4 float32.  A thread takes one step of
-one row, then the same step of the row that is the grid's height away::
+A quad is four neighbours of a row: one vector of numbers on one side (128 bits of float32, 64 of
+fp16 and bf16), four lanes on the other.  A thread takes some quads, a block's width apart, and loads
+all of them before it computes::
 
-    pack      numbers of x from step * lanes on -> words of y
-    unpack    words of x from step * lanes * width / 32 on -> numbers of y
+    block b, thread t    quads b * quads * THREADS + t + THREADS * (0, 1, ..., quads - 1) of a row,
+                         then of the row that is the grid's height away
 
-Numbers are words too: fp32, or fp16 and bf16 in pairs.  Codes in an array of their own are lanes of
-8, 16 or 32 bits.  The last step of a row goes element by element, so that nothing outside the
-arrays is read or written; `words` says that whole words are written there too, filled with zeros.
+    lanes of             8, 16, 32 bits     whole words, one, two or four
+                         2, 4 bits          a byte, half a word
+                         other widths       words of the lanes of neighbours, by shuffles; pack only
+
+What is left over goes one by one: the end of a row, rows that are not aligned, and quads in doubt
+(see `quads`), which are written a second time.  Nothing outside the arrays is read or written.
+`words` says that lanes fill whole words, the last one up with zeros; without it they are elements.
 
 Source: `feather_ref.packing` for the order of lanes, "little".
 """
@@ -25,83 +29,113 @@ import numpy as np
 
 from feather_kernels import ptx
 from feather_kernels._target import cuda, device, kernel
-from feather_kernels.decoders import SIGN, make_top, make_value
+from feather_kernels.decoders import SIGN, make_value
 from feather_kernels.encoders import REFUSED, make_encoder
+from feather_kernels.quads import make_numbers, make_quad
 from feather_ref import Format, get_format
 from feather_ref.policy import Policy, resolve
 
 Function = Callable[..., Any]
 
 NUMBERS = ("fp32", "fp16", "bf16")
-THREADS = 256
+THREADS = 128
+QUADS = 4  # of a thread, where few instructions convert one
 
 
-def step_lanes(width: int, number_bits: int, vector: bool) -> int:
-    """How many lanes a thread takes at once.
+def small_bits(width: int) -> int:
+    """Bits of an element of the lanes' side: a lane, or a quad of lanes, or a word."""
+    return next((bits for bits in (width, 4 * width) if bits in (8, 16, 32)), 32)
 
-    >>> step_lanes(8, 32, True), step_lanes(6, 32, True), step_lanes(4, 16, True), step_lanes(4, 32, False)
-    (4, 16, 8, 8)
-    """
-    whole = math.lcm(width, 32) // width
-    return math.lcm(whole, 128 // number_bits) if vector else whole
+
+def aligned(width: int) -> int:
+    """The bytes that quads of lanes are to be aligned to."""
+    return max(4, 4 * width // 8) if width >= 8 else 4
+
+
+def _is_long(width: int) -> bool:
+    """Whether lanes straddle words, and four of them are more than a word."""
+    return width > 8 and 32 % width != 0
+
+
+def pack_quads(policy: Policy, width: int, shift: int) -> int:
+    """How many quads a thread of `make_pack` takes."""
+    if _is_long(width):
+        return 8  # 32 lanes fill whole words
+    return QUADS if make_quad(policy, width, shift).short else 1
 
 
 @cache
 def make_pack(policy: Policy, source: str, width: int, shift: int, vector: bool, words: bool) -> Function:
     """pack(x, x_small, y, y_small, status, rows, n, x_stride, y_stride): numbers to lanes.
 
-    x, y: words; x_small, y_small: the same memory by element.  Strides count elements of x, and
-    words of y where `words`, else elements.  vector: every row of x is aligned to 16 bytes, and y to 4.
+    x, y: words; x_small: the same memory by number, y_small by `small_bits`.  Strides count numbers of x,
+    and words of y where `words`, else lanes.  vector: every row is aligned to its quads, of y to `aligned`.
     status: one word, 1 where an input is refused.
     """
     row = get_format(source)
-    lanes = step_lanes(width, row.bits, vector)
-    x_words, y_words = lanes * row.bits // 32, lanes * width // 32
-    bits_of, top, code_of = _number_bits(row), make_top(row.bits, 0), make_encoder(policy)
-    put, put_number, lane_at = _make_put(width, shift), _make_put(row.bits, 0), make_top(width, 0)
-    row_bits, down = row.bits, 32 - width
+    if _is_long(width):
+        return _make_pack_long(policy, row, width, shift)
+    lanes, doubt, _ = make_quad(policy, width, shift)
+    quads, x_words, y_words = pack_quads(policy, width, shift), row.bits // 8, max(width // 8, 1)
+    load, four, store, emit = _make_load(x_words), _make_four(row), _make_store(y_words), _make_emit(width)
+    left_over, steps = _make_left_over(quads), _make_steps(quads)
+    bits_of, code_of, left = _number_bits(row), make_encoder(policy), 32 - row.bits
+    narrow, gathers = width < 8, width < 8 and 32 % (4 * width) != 0
+    per_word = 32 // width if words and not narrow else 1
+    all_words, all_quads = quads * x_words, quads * THREADS
 
     @kernel
     def pack(x, x_small, y, y_small, status, rows, n, x_stride, y_stride):
-        inputs = cuda.local.array(x_words, np.uint32)
-        outputs = cuda.local.array(y_words, np.uint32)
-        step = cuda.blockIdx.x * THREADS + cuda.threadIdx.x
-        count = min(n - step * lanes, lanes)
+        inputs = cuda.local.array(all_words, np.uint32)
+        outputs = cuda.local.array(4, np.uint32)
+        first = cuda.blockIdx.x * (THREADS * quads) + cuda.threadIdx.x
+        limit = y_stride * 32 // width if words else n
         r = cuda.blockIdx.y
-        while r < rows and count > 0:
-            first = r * x_stride + step * lanes
-            # 1. The numbers, zero where there are none.
-            if vector and count == lanes:
-                for i in range(0, x_words, 4):
-                    at = first * row_bits // 32 + i
-                    inputs[i], inputs[i + 1], inputs[i + 2], inputs[i + 3] = ptx.stream4(x, at)
-            else:
-                for i in range(x_words):
-                    inputs[i] = np.uint32(0)
-                for j in range(lanes):
-                    if j < count:
-                        put_number(inputs, j, np.uint32(x_small[first + j]))
-            # 2. Their codes.
-            for i in range(y_words):
-                outputs[i] = np.uint32(0)
-            for j in range(lanes):
-                if j < count:
-                    code = code_of(bits_of(top(inputs, 0, j)))
-                    if code == np.uint32(REFUSED):
-                        status[0] = np.uint32(1)
-                    put(outputs, j, code)
-            # 3. Whole words, or the elements that are there.
-            if words:
-                for i in range(y_words):
-                    if i * 32 < count * width:
-                        y[r * y_stride + step * y_words + i] = outputs[i]
-            elif vector and count == lanes:
-                for i in range(y_words):
-                    y[(r * y_stride + step * lanes) * width // 32 + i] = outputs[i]
-            else:
-                for j in range(lanes):
-                    if j < count:
-                        y_small[r * y_stride + step * lanes + j] = np.uint32(lane_at(outputs, 0, j) >> np.uint32(down))
+        while r < rows and 4 * (first & -32) < limit:  # whole warps leave, since shuffles take all of one
+            x_row, y_row = r * x_stride, r * y_stride * per_word
+            again = np.uint32(1)
+            if vector:
+                again = left_over(first, n >> 2, limit + 3 >> 2)
+                whole = np.uint32(min(max((n >> 2) - first, 0), all_quads))
+                # 1. Every quad that is whole.
+                for u in range(quads):
+                    load(x, x_row, first, u * THREADS, np.uint32(np.uint32(u * THREADS) < whole), inputs, u * x_words)
+                # 2. Its lanes.
+                for u in range(quads):
+                    a, b, c, d = four(inputs, u * x_words)
+                    lanes(a, b, c, d, outputs)
+                    again = np.uint32(again | doubt(a, b, c, d))
+                    if gathers:
+                        word = outputs[0] if np.uint32(u * THREADS) < whole else np.uint32(0)
+                        emit(y, y_small, word, y_row, y_stride, first, u * THREADS)
+                    elif np.uint32(u * THREADS) < whole:
+                        if narrow:
+                            emit(y, y_small, outputs[0], y_row, y_stride, first, u * THREADS)
+                        else:
+                            store(y, y_row, first, u * THREADS, outputs)
+            # 3. What is left over, one by one.
+            if gathers:
+                again = ptx.any_lane(again)
+            if again != np.uint32(0):
+                u = 0
+                while u < steps(limit):
+                    q = first + u * THREADS
+                    word = np.uint32(0)
+                    for j in range(4):
+                        i = 4 * q + j
+                        code = np.uint32(0)
+                        if i < n:
+                            code = code_of(bits_of(np.uint32(np.uint32(x_small[x_row + i]) << np.uint32(left))))
+                            if code == np.uint32(REFUSED):
+                                status[0] = np.uint32(1)
+                            code = np.uint32(code << np.uint32(shift))
+                        if narrow:
+                            word = np.uint32(word | np.uint32(code << np.uint32(j * width)))
+                        elif i < limit:
+                            y_small[y_row + i] = code
+                    if narrow:
+                        emit(y, y_small, word, y_row, y_stride, first, u * THREADS)
+                    u += 1
             r += cuda.gridDim.y
 
     return pack
@@ -111,97 +145,269 @@ def make_pack(policy: Policy, source: str, width: int, shift: int, vector: bool,
 def make_unpack(fmt: Format, target: str, width: int, shift: int, vector: bool, words: bool, scaled: bool) -> Function:
     """unpack(x, x_small, y, y_small, scale, rows, n, x_stride, y_stride, scale_stride): lanes to numbers.
 
-    As `make_pack`, the other way round; vector: every row of y is aligned to 16 bytes, and x to 4.
-    scaled: numbers are multiplied by scale[row * scale_stride], rounded once.
+    As `make_pack`, the other way round.  scaled: numbers are multiplied by scale[row * scale_stride],
+    which is finite, and rounded once.
     """
     row = get_format(target)
-    lanes = step_lanes(width, row.bits, vector)
-    x_words, y_words = lanes * width // 32, lanes * row.bits // 32
-    top, value, bits_of = make_top(width, width - shift - fmt.bits), make_value(fmt), _make_result_bits(row)
-    put_code, put, number_at = _make_put(width, 0), _make_put(row.bits, 0), make_top(row.bits, 0)
-    row_bits, down = row.bits, 32 - row.bits
+    policy = resolve(row)
+    vector = vector and not _is_long(width)
+    numbers, doubt = make_numbers(fmt, width, shift)
+    quads, x_words, y_words = QUADS, max(width // 8, 1), row.bits // 8
+    load = _make_load(x_words) if width in (8, 16, 32) else _make_narrow_load(width)
+    lanes, store = make_quad(policy, row.bits, 0).lanes, _make_store(y_words)
+    top, value, code_of = _make_code_at(width, shift + fmt.bits), make_value(fmt), make_encoder(policy)
+    per_word = 32 // width if words and width in (8, 16, 32) else 1
+    all_words, all_quads = quads * x_words, quads * THREADS
+    left_over, steps = _make_left_over(quads), _make_steps(quads)
 
     @kernel
     def unpack(x, x_small, y, y_small, scale, rows, n, x_stride, y_stride, scale_stride):
-        inputs = cuda.local.array(x_words, np.uint32)
-        outputs = cuda.local.array(y_words, np.uint32)
-        step = cuda.blockIdx.x * THREADS + cuda.threadIdx.x
-        count = min(n - step * lanes, lanes)
+        inputs = cuda.local.array(all_words, np.uint32)
+        outputs = cuda.local.array(4, np.uint32)
+        first = cuda.blockIdx.x * (THREADS * quads) + cuda.threadIdx.x
         r = cuda.blockIdx.y
-        while r < rows and count > 0:
+        while r < rows and 4 * first < n:
+            x_row, y_row = r * x_stride * per_word, r * y_stride
             factor = scale[r * scale_stride] if scaled else np.float32(1)
-            # 1. The codes, zero where there are none.
-            for i in range(x_words):
-                inputs[i] = np.uint32(0)
-                if words and i * 32 < count * width:
-                    inputs[i] = ptx.stream(x, r * x_stride + step * x_words + i)
-                elif not words and vector and count == lanes:
-                    inputs[i] = ptx.stream(x, (r * x_stride + step * lanes) * width // 32 + i)
-            if not words and not (vector and count == lanes):
-                for j in range(lanes):
-                    if j < count:
-                        put_code(inputs, j, np.uint32(x_small[r * x_stride + step * lanes + j]))
-            # 2. Their numbers.
-            for i in range(y_words):
-                outputs[i] = np.uint32(0)
-            for j in range(lanes):
-                number = value(top(inputs, 0, j))
-                put(outputs, j, bits_of(ptx.mul(number, factor) if scaled else number))
-            # 3. Vectors, or the elements that are there.
-            first = r * y_stride + step * lanes
-            if vector and count == lanes:
-                for i in range(0, y_words, 4):
-                    at = first * row_bits // 32 + i
-                    ptx.store4(y, at, outputs[i], outputs[i + 1], outputs[i + 2], outputs[i + 3])
-            else:
-                for j in range(lanes):
-                    if j < count:
-                        y_small[first + j] = np.uint32(number_at(outputs, 0, j) >> np.uint32(down))
+            again = np.uint32(1)
+            if vector:
+                again = left_over(first, n >> 2, n + 3 >> 2)
+                whole = np.uint32(min(max((n >> 2) - first, 0), all_quads))
+                # 1. Every quad that is whole.
+                for u in range(quads):
+                    load(x, x_row, first, u * THREADS, np.uint32(np.uint32(u * THREADS) < whole), inputs, u * x_words)
+                # 2. Its numbers.
+                for u in range(quads):
+                    a, b, c, d = numbers(inputs, u * x_words)
+                    if scaled:
+                        a, b, c, d = ptx.mul(a, factor), ptx.mul(b, factor), ptx.mul(c, factor), ptx.mul(d, factor)
+                    lanes(ptx.as_bits(a), ptx.as_bits(b), ptx.as_bits(c), ptx.as_bits(d), outputs)
+                    again = np.uint32(again | doubt(inputs, u * x_words))
+                    if np.uint32(u * THREADS) < whole:
+                        store(y, y_row, first, u * THREADS, outputs)
+            # 3. What is left over, one by one.
+            if again != np.uint32(0):
+                u = 0
+                while u < steps(n):
+                    begin = 4 * (first + u * THREADS)
+                    for i in range(begin, min(begin + 4, n)):
+                        number = value(top(x, x_small, x_row, i))
+                        if scaled:
+                            number = ptx.mul(number, factor)
+                        y_small[y_row + i] = code_of(ptx.as_bits(number))
+                    u += 1
             r += cuda.gridDim.y
 
     return unpack
 
 
+def _make_pack_long(policy: Policy, row: Format, width: int, shift: int) -> Function:
+    """As `make_pack`, of lanes that are longer than 8 bits and straddle words: a thread fills `width` words."""
+    bits_of, code_of, left = _number_bits(row), make_encoder(policy), 32 - row.bits
+
+    @kernel
+    def pack(x, x_small, y, y_small, status, rows, n, x_stride, y_stride):
+        step = cuda.blockIdx.x * THREADS + cuda.threadIdx.x
+        r = cuda.blockIdx.y
+        while r < rows and step * 32 < n:
+            word = np.uint32(0)
+            for j in range(32):
+                i = step * 32 + j
+                lane = np.uint32(0)
+                if i < n:
+                    code = code_of(bits_of(np.uint32(np.uint32(x_small[r * x_stride + i]) << np.uint32(left))))
+                    if code == np.uint32(REFUSED):
+                        status[0] = np.uint32(1)
+                    lane = np.uint32(code << np.uint32(shift))
+                start = j * width & 31
+                word = np.uint32(word | np.uint32(lane << np.uint32(start)))
+                if start + width >= 32:
+                    at = step * width + (j * width >> 5)
+                    if at < y_stride:
+                        y[r * y_stride + at] = word
+                    word = np.uint32(np.uint32(lane >> np.uint32(1)) >> np.uint32(31 - start))
+            r += cuda.gridDim.y
+
+    return pack
+
+
+# --- moving a quad ----------------------------------------------------------------------------
+
+
 @cache
-def _make_put(width: int, shift: int) -> Function:
-    """put(words, j, code): the code into lane j, which was zero."""
-    straddles = 32 % width != 0
+def _make_left_over(quads: int) -> Function:
+    """left_over(first, begin, end): 1 where a quad of the thread is from `begin` to before `end`, else 0."""
 
     @device
-    def put(words, j, code):
-        start = j * width + shift
-        moved = np.uint32(code << np.uint32(start & 31))
-        words[start >> 5] = np.uint32(words[start >> 5] | moved)
-        if straddles and (start & 31) + width - shift > 32:
-            rest = np.uint32(code >> np.uint32(32 - (start & 31)))
-            words[(start >> 5) + 1] = np.uint32(words[(start >> 5) + 1] | rest)
+    def left_over(first, begin, end):
+        steps = max(begin - first + THREADS - 1, 0) // THREADS
+        return np.uint32(1 if steps < quads and first + steps * THREADS < end else 0)
 
-    return put
+    return left_over
+
+
+@cache
+def _make_steps(quads: int) -> Function:
+    """steps(lanes): how many quads of a thread begin in a row of so many lanes; the same for the whole block.
+
+    A loop over a constant would be unrolled, and what its steps have in common computed by everybody.
+    """
+
+    @device
+    def steps(lanes):
+        rest = (lanes + 3 >> 2) - cuda.blockIdx.x * (THREADS * quads)
+        return min((rest + THREADS - 1) // THREADS, quads)
+
+    return steps
+
+
+@cache
+def _make_load(count: int) -> Function:
+    """load(x, row, first, skip, wanted, into, at): the words of quad first + skip of the row that begins at `row`."""
+
+    @device
+    def four(x, row, first, skip, wanted, into, at):
+        into[at], into[at + 1], into[at + 2], into[at + 3] = ptx.fetch4(x, ((row >> 2) + first) * 4 + skip * 4, wanted)
+
+    @device
+    def two(x, row, first, skip, wanted, into, at):
+        into[at], into[at + 1] = ptx.fetch2(x, ((row >> 2) + first) * 2 + skip * 2, wanted)
+
+    @device
+    def one(x, row, first, skip, wanted, into, at):
+        into[at] = ptx.fetch(x, (row >> 2) + first + skip, wanted)
+
+    return {4: four, 2: two, 1: one}[count]
+
+
+@cache
+def _make_store(count: int) -> Function:
+    """store(y, row, first, skip, words): the `count` words of quad first + skip; the row begins at element `row`."""
+
+    @device
+    def four(y, row, first, skip, words):
+        ptx.store4(y, ((row >> 2) + first) * 4 + skip * 4, words[0], words[1], words[2], words[3])
+
+    @device
+    def two(y, row, first, skip, words):
+        ptx.store2(y, ((row >> 2) + first) * 2 + skip * 2, words[0], words[1])
+
+    @device
+    def one(y, row, first, skip, words):
+        y[(row >> 2) + first + skip] = words[0]
+
+    return {4: four, 2: two, 1: one}[count]
+
+
+@cache
+def _make_narrow_load(width: int) -> Function:
+    """load(x, row, first, skip, wanted, into, at): a quad's lanes, in one word; the row begins at word `row`."""
+    length = 4 * width
+    straddles = 32 % length != 0
+
+    @device
+    def load(x, row, first, skip, wanted, into, at):
+        start = first * length + skip * length
+        low = ptx.fetch(x, row + (start >> 5), wanted)
+        high = ptx.fetch(x, row + (start + length - 1 >> 5), wanted) if straddles else low
+        into[at] = ptx.funnel(low, high, np.uint32(start & 31))
+
+    return load
+
+
+@cache
+def _make_emit(width: int) -> Function:
+    """emit(y, y_small, word, row, count, first, skip): a quad's lanes, in `word`, to `count` words from `row` on.
+
+    A byte or half a word is written alone.  Otherwise `threads` neighbours make whole words: thread t
+    of them makes word t, from the lanes of thread t * 32 / length and some behind it.
+    """  # fmt: skip
+    length = 4 * width
+    threads = math.lcm(length, 32) // length
+    many, down = threads * length // 32, threads.bit_length() - 1
+    sources = max((32 * t + 31) // length - 32 * t // length + 1 for t in range(many))
+    per_word = 32 // length
+
+    @device
+    def alone(y, y_small, word, row, count, first, skip):
+        if skip < count * per_word - first:
+            y_small[row * per_word + first + skip] = word
+
+    @device
+    def together(y, y_small, word, row, count, first, skip):
+        lane = cuda.threadIdx.x & 31
+        t = lane & (threads - 1)
+        begin = 32 * t // length
+        made = np.uint32(0)
+        for s in range(sources):
+            given = ptx.from_lane(word, np.uint32(lane - t + begin + s))
+            left = (begin + s) * length - 32 * t
+            if 0 <= left < 32:
+                made = np.uint32(made | np.uint32(given << np.uint32(left)))
+            elif left < 0:
+                made = np.uint32(made | np.uint32(given >> np.uint32(-left)))
+        at = (first >> down) * many + (skip >> down) * many + t
+        if t < many and at < count:
+            y[row + at] = made
+
+    return alone if 32 % length == 0 else together
+
+
+# --- numbers ----------------------------------------------------------------------------------
+
+
+@cache
+def _make_four(row: Format) -> Function:
+    """four(words, first): the bits of four numbers as float32."""
+
+    @device
+    def wide(words, first):
+        return words[first], words[first + 1], words[first + 2], words[first + 3]
+
+    @device
+    def half(words, first):
+        a, b = ptx.low_half(words[first]), ptx.high_half(words[first])
+        c, d = ptx.low_half(words[first + 1]), ptx.high_half(words[first + 1])
+        return ptx.as_bits(a), ptx.as_bits(b), ptx.as_bits(c), ptx.as_bits(d)
+
+    @device
+    def short(words, first):
+        low, high = words[first], words[first + 1]
+        high_mask = np.uint32(0xFFFF0000)
+        return (
+            np.uint32(low << np.uint32(16)), np.uint32(low & high_mask),
+            np.uint32(high << np.uint32(16)), np.uint32(high & high_mask),
+        )  # fmt: skip
+
+    return {"fp32": wide, "fp16": half, "bf16": short}[row.name]
 
 
 def _number_bits(row: Format) -> Function:
     """bits(top): a number at the top of 32 bits as a float32, whose NaN keeps its sign."""
 
-    mask = 0xFFFFFFFF << (32 - row.bits) & 0xFFFFFFFF  # below a code stand the bits of others
-
     @device
-    def cut(top):
-        return np.uint32(top & np.uint32(mask))
+    def same(top):
+        return top
 
     @device
     def widened(top):
         size = np.uint32(ptx.as_bits(ptx.high_half(top)) & np.uint32(0x7FFFFFFF))
         return np.uint32(size | np.uint32(top & np.uint32(SIGN)))
 
-    return widened if row.name == "fp16" else cut
+    return widened if row.name == "fp16" else same
 
 
-def _make_result_bits(row: Format) -> Function:
-    """bits(x): a float32 rounded once to the result, NaN canonical."""
-    code_of = make_encoder(resolve(row))
+@cache
+def _make_code_at(width: int, end: int) -> Function:
+    """top(x, x_small, row, i): the code of lane i of a row, up to bit `end` of its lane, at the top of 32 bits."""
 
     @device
-    def bits(x):
-        return code_of(ptx.as_bits(x))
+    def element(x, x_small, row, i):
+        return np.uint32(np.uint32(x_small[row + i]) << np.uint32(32 - end))
 
-    return bits
+    @device
+    def within(x, x_small, row, i):
+        stop = i * width + end
+        return ptx.funnel(x[row + (i * width >> 5)], x[row + (stop - 1 >> 5)], np.uint32(stop & 31))
+
+    return element if width in (8, 16, 32) else within

@@ -57,19 +57,22 @@ X_FACTOR = 60  # neither a float16 x times 2**60 nor a weight left as it is come
 
 
 @cache
-def make_decoder(fmt: str | Format, finite: bool = False, deferred: bool = False, short_x: bool = False) -> Decoder:
+def make_decoder(
+    fmt: str | Format, finite: bool = False, deferred: bool = False, short_x: bool = False, native: bool = False
+) -> Decoder:
     """The decoder of a row's lanes.
 
     finite: the caller knows that there is no code of Inf or NaN.  deferred: leave a power of two to the
-    caller, where that saves an instruction; short_x: who multiplies with a float16.
+    caller, where that saves an instruction; short_x: who multiplies with a float16.  native: the target
+    widens e4m3 itself.
 
     Raises ValueError for a row with values that are not exact in float32.
     """
     row = get_format(fmt)
     check_exact(row)
     lanes = row.period[0]
-    if _is_half(row):
-        return Decoder(*_pairs(row))
+    if is_half(row) or (native and widens(row)):
+        return Decoder(*_pairs(row, native))
     plain = finite or not (row.has_nan or row.has_inf)
     narrow = row.kind == "float" and row.signed and row.has_zero and row.exponent_bits < 5 and row.storage_shift == 0
     if plain and narrow and row.bits == row.storage_bits == 4 and _selects(row):
@@ -137,18 +140,25 @@ def make_top(width: int, left: int) -> Function:
     return within if 32 % width == 0 else across
 
 
-def _is_half(row: Format) -> bool:
+def is_half(row: Format) -> bool:
     """Whether a lane is a float16, or the top byte of one."""
     layout = row.kind == "float" and row.signed and row.has_zero and (row.exponent_bits, row.bias) == (5, 15)
     return layout and row.nan == "ieee" and row.bits == row.storage_bits in (8, 16)
 
 
+def widens(row: Format) -> bool:
+    """Whether there is an instruction, on sm_89 and up, that makes float16 of the row's codes."""
+    e4m3 = get_format("e4m3")
+    layout = (row.kind, row.signed, row.has_zero, row.bits, row.storage_bits, row.exponent_bits, row.bias, row.nan)
+    return not row.has_inf and layout == ("float", True, True, 8, 8, 4, e4m3.bias, e4m3.nan)
+
+
 @cache
-def _pairs(row: Format) -> tuple[Function, Function]:
+def _pairs(row: Format, native: bool = False) -> tuple[Function, Function]:
     """lane and group of a row of 8 or 16 bits, two lanes at a time: halves(word, pair) makes a pair of float16."""
     per = 32 // row.bits
     step = per.bit_length() - 1
-    halves = _word_halves if row.bits == 16 else _byte_halves if _is_half(row) else _made_halves(row)
+    halves = _native_halves if native and widens(row) else _halves(row)
 
     @device
     def lane(words, first, j):
@@ -163,6 +173,16 @@ def _pairs(row: Format) -> tuple[Function, Function]:
             into[2 * i + 1] = ptx.high_half(pair)
 
     return lane, group
+
+
+def _halves(row: Format) -> Function:
+    """halves(word, pair): a pair of float16 of a row of 8 or 16 bits."""
+    return _word_halves if row.bits == 16 else _byte_halves if is_half(row) else _made_halves(row)
+
+
+@device
+def _native_halves(word, pair):
+    return ptx.e4m3_low(word) if pair == 0 else ptx.e4m3_high(word)
 
 
 @device
@@ -225,8 +245,8 @@ def _nibble_lane(row: Format) -> Function:
 
 
 @cache
-def _nibble_group(row: Format) -> Function:
-    """group(words, first, into) of 8 lanes of 4 bits.
+def _nibble_halves(row: Format) -> Function:
+    """halves(words, first, into, at): 8 lanes of 4 bits as four pairs of float16.
 
     Signs stand at bit 7 of the bytes of the word, and of the word moved by one lane.
     """
@@ -238,18 +258,131 @@ def _nibble_group(row: Format) -> Function:
         return np.uint32(tops | np.uint32(ptx.prmt(even, word, np.uint32(selector)) & np.uint32(0x80808080)))
 
     @device
-    def group(words, first, into):
+    def halves(words, first, into, at):
         word = words[first]
         even = np.uint32(word << np.uint32(4))
         size = np.uint32(word & np.uint32(0x77777777))
         for i in range(2):
             bytes4 = four(np.uint32(size >> np.uint32(16 * i)), even, word, 0x5140 if i == 0 else 0x7362)
             for pair in range(2):
-                halves = ptx.prmt(bytes4, np.uint32(0), np.uint32(0x1404 if pair == 0 else 0x3424))
-                into[4 * i + 2 * pair] = ptx.low_half(halves)
-                into[4 * i + 2 * pair + 1] = ptx.high_half(halves)
+                into[at + 2 * i + pair] = _byte_halves(bytes4, pair)
+
+    return halves
+
+
+@cache
+def _nibble_group(row: Format) -> Function:
+    """group(words, first, into) of 8 lanes of 4 bits."""
+    halves = _nibble_halves(row)
+
+    @device
+    def group(words, first, into):
+        pairs = cuda.local.array(4, np.uint32)
+        halves(words, first, pairs, 0)
+        for i in range(4):
+            into[2 * i] = ptx.low_half(pairs[i])
+            into[2 * i + 1] = ptx.high_half(pairs[i])
 
     return group
+
+
+class Pairs(NamedTuple):
+    """halves(words, first, into, at): all lanes of the least whole words, two in a word, times 2**-factor."""
+
+    halves: Function
+    factor: int = 0
+
+
+@cache
+def make_pairs(fmt: str | Format, finite: bool = False, native: bool = False) -> Pairs | None:
+    """The decoder of a row's lanes to pairs of float16, for tensor cores; None where no short one is known.
+
+    Code 0 is +0 in all these rows.  finite: the caller knows that there is no code of Inf or NaN.  native: the
+    target widens e4m3 itself.
+    """
+    row = get_format(fmt)
+    if row.bits != row.storage_bits:
+        return None
+    if native and widens(row):
+        return Pairs(_all_halves(_native_halves, 2))
+    if is_half(row):
+        return Pairs(_all_halves(_halves(row), 16 // row.bits))
+    if not _is_narrow(row, finite):
+        return None
+    if row.bits == 8:
+        return Pairs(_all_halves(_halves(row), 2), 15 - row.bias)
+    return Pairs(_nibble_halves(row)) if row.bits == 4 and _selects(row) else None
+
+
+def _is_narrow(row: Format, finite: bool) -> bool:
+    """Whether a row of numbers alone has fewer exponents than float16."""
+    plain = finite or not (row.has_nan or row.has_inf)
+    return plain and row.kind == "float" and row.signed and row.has_zero and row.exponent_bits < 5
+
+
+@cache
+def make_short_pairs(fmt: str | Format, finite: bool = False) -> Pairs | None:
+    """`make_pairs` to pairs of bfloat16: of bf16 itself, and of rows of 8 or 4 bits without Inf and NaN."""
+    row = get_format(fmt)
+    if row.name == "bf16":
+        return Pairs(_all_halves(_word_halves, 1))
+    plain = finite or not (row.has_nan or row.has_inf)
+    if row.bits == row.storage_bits == 4 and _is_narrow(row, finite):
+        return Pairs(_nibble_shorts(row))
+    if plain and _is_top(row) and row.signed and row.bits == row.storage_bits == 8 and row.exponent_bits < 8:
+        return Pairs(_all_halves(_made_shorts(row), 2))
+    return None
+
+
+def _made_shorts(row: Format) -> Function:
+    """Two lanes of 8 bits as bfloat16: the shift and mask of `_made_halves`, and the factor, which is exact."""
+    shift = 8 - row.exponent_bits
+    mask = (row.magnitude_mask << 8 >> shift) * 0x00010001
+    signs = SIGN | SIGN >> 16
+    power = (127 + 127 - row.bias << 7) * 0x00010001  # 2**(127 - bias), twice
+
+    @device
+    def shorts(word, pair):
+        both = _byte_halves(word, pair)
+        size = np.uint32(np.uint32(both >> np.uint32(shift)) & np.uint32(mask))
+        return ptx.mul_bf16(np.uint32(size | np.uint32(both & np.uint32(signs))), np.uint32(power))
+
+    return shorts
+
+
+@cache
+def _nibble_shorts(row: Format) -> Function:
+    """halves(words, first, into, at): 8 lanes of 4 bits as bfloat16; both bytes are selected by the magnitudes."""
+    values = [int(np.float32(float(row.exact(magnitude))).view(np.uint32)) >> 16 for magnitude in range(8)]
+    tables = [sum((values[start + i] >> byte & 0xFF) << 8 * i for i in range(4)) for byte in (0, 8) for start in (0, 4)]
+    low0, low4, high0, high4 = tables
+
+    @device
+    def halves(words, first, into, at):
+        word = words[first]
+        even = np.uint32(word << np.uint32(4))
+        size = np.uint32(word & np.uint32(0x77777777))
+        for i in range(2):
+            four = np.uint32(size >> np.uint32(16 * i))
+            signs = ptx.prmt(even, word, np.uint32(0x5140 if i == 0 else 0x7362))
+            high = ptx.prmt(np.uint32(high0), np.uint32(high4), four)
+            high = np.uint32(high | np.uint32(signs & np.uint32(0x80808080)))
+            low = ptx.prmt(np.uint32(low0), np.uint32(low4), four)
+            into[at + 2 * i] = ptx.prmt(low, high, np.uint32(0x5140))
+            into[at + 2 * i + 1] = ptx.prmt(low, high, np.uint32(0x7362))
+
+    return halves
+
+
+def _all_halves(one: Function, pairs: int) -> Function:
+    """halves(words, first, into, at) of a word, of one(word, pair)."""
+
+    @device
+    def halves(words, first, into, at):
+        for i in range(pairs):
+            into[at + i] = one(words[first], i)
+
+    return halves
 
 
 @cache
@@ -280,6 +413,39 @@ def make_nan_flag(row: Format) -> Function | None:
 
 
 # --- the value --------------------------------------------------------------------------------
+
+
+@cache
+def make_scale(row: Format, plain: bool) -> Function:
+    """value(code): the float32 of the scale of a block.
+
+    plain: the caller knows that none is NaN, nor below the normal numbers of float32.
+    """
+    if row.kind == "float" and (row.exponent_bits, row.mantissa_bits, row.bias, row.has_zero) == (8, 0, 127, False):
+        return _exponent_plain if plain else _exponent
+    value, place = make_value(row, plain), 32 - row.bits
+
+    @device
+    def scale(code):
+        return value(np.uint32(code << np.uint32(place)))
+
+    return scale
+
+
+@device
+def _exponent_plain(code):
+    return ptx.as_float(np.uint32(code << np.uint32(23)))
+
+
+@device
+def _exponent(code):
+    """e8m0: 0 is 2**-127, which is half of the least normal number; 255 is NaN."""
+    bits = np.uint32(code << np.uint32(23))
+    if code == np.uint32(0):
+        bits = np.uint32(0x00400000)
+    if code == np.uint32(255):
+        bits = np.uint32(CANONICAL_NAN)
+    return ptx.as_float(bits)
 
 
 def _is_top(row: Format) -> bool:
@@ -356,6 +522,13 @@ def make_value(row: Format, finite: bool = False, deferred: bool = False) -> Fun
     return exact if special else plain
 
 
+def row_table(row: Format) -> Any:
+    """The float32 of every code, of a row that is looked up; None of others."""
+    if row.kind == "integer" or _is_top(row) or row.bits > 8:
+        return None
+    return np.ascontiguousarray(value_table(row), np.float32)
+
+
 def _integer_value(row: Format) -> Function:
     down, signed = 32 - row.bits, row.signed
     unit = np.float32(2.0**-row.bias)
@@ -375,7 +548,7 @@ def _integer_value(row: Format) -> Function:
 def _table_value(row: Format) -> Function:
     if row.bits > 8:
         raise ValueError(f"fmt: no kernel decodes {row.name!r}: with such an exponent it needs at most 8 bits")
-    table, down = np.ascontiguousarray(value_table(row), np.float32), 32 - row.bits
+    table, down = row_table(row), 32 - row.bits
 
     @device
     def value(top):

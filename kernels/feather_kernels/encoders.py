@@ -1,10 +1,11 @@
-"""From float32 to codes, rounded once to nearest even: device functions made from a row and a policy.
+"""From float32 to codes, rounded once: device functions made from a row and a policy.
 
-A float row, with a = |x| as bits::
+A float row to nearest even, with a = |x| as bits::
 
     a from the least normal up    add half a unit less one, and the unit's own bit; shift; new bias
     below                         add 2**(quantum + 23) as float32: its last place is the quantum
 
+In the other modes a is cut off, and what was cut off decides whether one is added.
 The carry walks into the exponent, so the magnitude is right or past the greatest one, and what
 stands for overflow, Inf, NaN and negatives comes from `feather_ref.policy` as constants.
 
@@ -27,6 +28,7 @@ from feather_kernels._target import cuda, device
 from feather_kernels.decoders import SIGN
 from feather_ref import Format
 from feather_ref.policy import Policy
+from feather_ref.rounding import STOCHASTIC
 
 Function = Callable[..., Any]
 
@@ -68,11 +70,35 @@ def make_encoder(policy: Policy) -> Function:
     Raises ValueError for a rounding, a policy or a row that no kernel has.
     """
     row = policy.fmt
-    if policy.rounding != "nearest_even" and row.kind != "table":
-        raise ValueError(f"rounding: kernels round to nearest_even, not {policy.rounding}; use feather_ref.encode")
+    if policy.rounding in STOCHASTIC:
+        raise ValueError(f"rounding: no kernel rounds {policy.rounding}; use feather_ref.encode")
     if policy.subnormals != "keep":
         raise ValueError(f"subnormals: kernels keep them, not {policy.subnormals!r}; use feather_ref.encode")
-    return _signs(policy, _MAGNITUDES[row.kind](row))
+    plus, minus = (_MAGNITUDES[row.kind](row, _mode(policy.rounding, sign)) for sign in (False, True))
+    return _signs(policy, plus, minus)
+
+
+def _mode(rounding: str, minus: bool) -> str:
+    """How a magnitude is rounded: a directed rounding goes away from zero, or towards it."""
+    if rounding in ("toward_positive", "toward_negative"):
+        return "away" if minus == (rounding == "toward_negative") else "toward_zero"
+    return rounding
+
+
+@cache
+def _make_up(mode: str) -> Function:
+    """up(odd, rest, half): 1 where a magnitude that was cut off goes up, else 0; rest: what was cut off."""
+    nearest, even, to_odd, away = mode.startswith("nearest"), mode == "nearest_even", mode == "to_odd", mode == "away"
+
+    @device
+    def up(odd, rest, half):
+        if nearest:
+            return np.uint32(1 if rest > half or (rest == half and (odd != np.uint32(0) or not even)) else 0)
+        if to_odd:
+            return np.uint32(1 if rest != np.uint32(0) and odd == np.uint32(0) else 0)
+        return np.uint32(1 if away and rest != np.uint32(0) else 0)
+
+    return up
 
 
 class _Magnitude(NamedTuple):
@@ -83,10 +109,11 @@ class _Magnitude(NamedTuple):
     signed: bool
 
 
-def _signs(policy: Policy, magnitude: _Magnitude) -> Function:
+def _signs(policy: Policy, magnitude: _Magnitude, of_minus: _Magnitude) -> Function:
     """The sign, NaN, Inf and overflow around a rounded magnitude."""
     row, special = policy.fmt, Special.of(policy)
-    rounded, beyond, own_sign = magnitude
+    rounded_plus, beyond_plus, own_sign = magnitude
+    rounded_minus, beyond_minus, directed = of_minus.rounded, of_minus.beyond, of_minus is not magnitude
     (over_plus, over_minus), (inf_plus, inf_minus), (nan_plus, nan_minus) = special[:3]
     unsigned = not row.signed
     refuse_negative = unsigned and special.negative is not None
@@ -96,21 +123,33 @@ def _signs(policy: Policy, magnitude: _Magnitude) -> Function:
     after = policy.negative_after_rounding
 
     @device
+    def rounded(size, minus):
+        if directed and minus:
+            return rounded_minus(size)
+        return rounded_plus(size)
+
+    @device
+    def beyond(size, result, minus):
+        if directed and minus:
+            return beyond_minus(size, result)
+        return beyond_plus(size, result)
+
+    @device
     def code(bits):
         size = np.uint32(bits & np.uint32(0x7FFFFFFF))
         minus = bits != size
         if size > np.uint32(INFINITY):
             return np.uint32(nan_minus) if minus else np.uint32(nan_plus)
         if refuse_negative and minus and size > np.uint32(0):
-            if after and size != np.uint32(INFINITY) and rounded(size) == np.uint32(0):
+            if after and size != np.uint32(INFINITY) and rounded(size, minus) == np.uint32(0):
                 return np.uint32(0)
             return np.uint32(negative_code)
         if unsigned:
             minus = False
         if size == np.uint32(INFINITY):
             return np.uint32(inf_minus) if minus else np.uint32(inf_plus)
-        result = rounded(bits if own_sign else size)
-        if beyond(bits if own_sign else size, result):
+        result = rounded(bits if own_sign else size, minus)
+        if beyond(bits if own_sign else size, result, minus):
             return np.uint32(over_minus) if minus else np.uint32(over_plus)
         if minus and not own_sign:
             if not keeps_zero and result == np.uint32(0):
@@ -121,14 +160,17 @@ def _signs(policy: Policy, magnitude: _Magnitude) -> Function:
     return code
 
 
-def _float_magnitude(row: Format) -> _Magnitude:
+@cache
+def _float_magnitude(row: Format, mode: str) -> _Magnitude:
     top = np.uint32(row.max_magnitude)
     if not row.has_zero:
-        return _Magnitude(_power_of_two(row), _above(top), False)
+        return _Magnitude(_power_of_two(row, mode), _above(top), False)
     if row.mantissa_bits == 23 and row.exponent_bits == 8 and row.bias == 127:
         return _Magnitude(_same, _never, False)
     if row.mantissa_bits > 22 or row.emin < -126 or row.quantum + 23 > 127 or row.exponent_bits > 8:
         raise ValueError(f"fmt: no kernel encodes {row.name!r}, beyond float32's exponents; use feather_ref.encode")
+    if mode != "nearest_even":
+        return _Magnitude(_cut_off(row, mode), _above(top), False)
     least = row.min_normal if row.max_magnitude >> row.mantissa_bits else 2.0**row.emin
     normal = int(np.float32(least).view(np.uint32))
     drop = 23 - row.mantissa_bits
@@ -145,6 +187,27 @@ def _float_magnitude(row: Format) -> _Magnitude:
         return np.uint32(np.uint32(np.uint32(own + np.uint32(half)) + odd) >> np.uint32(drop))
 
     return _Magnitude(rounded, _above(top), False)
+
+
+def _cut_off(row: Format, mode: str) -> Function:
+    """The magnitude of a float row by its integer part and what is below: a subnormal is moved further down."""
+    drop, normal, up = 23 - row.mantissa_bits, row.emin + 127, _make_up(mode)
+    rebias = (127 - row.bias) << 23 & 0xFFFFFFFF
+
+    @device
+    def rounded(size):
+        field = np.uint32(size >> np.uint32(23))
+        whole, places = np.uint32(size - np.uint32(rebias)), np.uint32(drop)
+        if field < np.uint32(normal):
+            hidden = np.uint32(0x00800000 if field > np.uint32(0) else 0)
+            whole = np.uint32(np.uint32(size & np.uint32(0x007FFFFF)) | hidden)
+            places = np.uint32(min(drop + normal - (field if field > np.uint32(0) else 1), 25))
+        floor = np.uint32(whole >> places)
+        unit = np.uint32(np.uint32(1) << places)
+        rest = np.uint32(whole & np.uint32(unit - np.uint32(1)))
+        return np.uint32(floor + up(np.uint32(floor & np.uint32(1)), rest, np.uint32(unit >> np.uint32(1))))
+
+    return rounded
 
 
 def _above(top: Any) -> Function:
@@ -165,22 +228,25 @@ def _same(size):
     return size
 
 
-def _power_of_two(row: Format) -> Function:
+def _power_of_two(row: Format, mode: str) -> Function:
     """A row without zero and mantissa, as e8m0: the exponent, rounded by the value."""
     if row.mantissa_bits != 0 or row.bias != 127:
         raise ValueError(f"fmt: no kernel encodes {row.name!r}; use feather_ref.encode")
+    up = _make_up(mode)
 
     @device
     def rounded(size):
-        if size < np.uint32(0x00800000):  # 2**-127 is half of the least normal; 1.5 * 2**-127 is a tie
-            return np.uint32(1) if size > np.uint32(0x00600000) else np.uint32(0)
-        even = np.uint32(np.uint32(size >> np.uint32(23)) & np.uint32(1))
-        return np.uint32(np.uint32(np.uint32(size + np.uint32(0x003FFFFF)) + even) >> np.uint32(23))
+        exponent = np.uint32(size >> np.uint32(23))
+        rest, half = np.uint32(size & np.uint32(0x007FFFFF)), np.uint32(0x00400000)
+        if exponent == np.uint32(0):  # from 2**-127, which is a subnormal, to 2**-126
+            rest, half = np.uint32(max(rest, np.uint32(0x00400000)) - np.uint32(0x00400000)), np.uint32(0x00200000)
+        return np.uint32(exponent + up(np.uint32(exponent & np.uint32(1)), rest, half))
 
     return rounded
 
 
-def _integer_magnitude(row: Format) -> _Magnitude:
+@cache
+def _integer_magnitude(row: Format, mode: str) -> _Magnitude:
     """Two's complement: adding 1.5 * 2**23 leaves the rounded integer in the low bits."""
     if row.bits > 16:
         raise ValueError(f"fmt: no kernel encodes {row.name!r}, wider than 16 bits; use feather_ref.encode")
@@ -189,7 +255,7 @@ def _integer_magnitude(row: Format) -> _Magnitude:
     high = np.float32(row.max_magnitude)
     low = np.float32(-row.max_magnitude - 1 if row.signed else 0)
     half = np.float32(0.5)
-    mask = row.code_mask
+    mask, nearest_even, up = row.code_mask, mode == "nearest_even", _make_up(mode)
 
     @device
     def units(bits):
@@ -197,19 +263,34 @@ def _integer_magnitude(row: Format) -> _Magnitude:
         return ptx.mul(x, unit) if scaled else x
 
     @device
+    def whole(bits):
+        x = units(bits)
+        size = ptx.as_float(np.uint32(ptx.as_bits(x) & np.uint32(0x7FFFFFFF)))
+        floor = ptx.truncate(size)
+        odd = np.uint32(ptx.as_bits(ptx.add(floor, magic)) & np.uint32(1))
+        step = ptx.from_unsigned(up(odd, ptx.as_bits(ptx.add(size, -floor)), np.uint32(0x3F000000)))
+        size = ptx.as_bits(ptx.add(floor, step))
+        return ptx.as_float(np.uint32(size | np.uint32(ptx.as_bits(x) & np.uint32(SIGN))))
+
+    @device
     def rounded(bits):
-        moved = np.uint32(ptx.as_bits(ptx.add(units(bits), magic)) - np.uint32(magic_bits))
+        x = units(bits) if nearest_even else whole(bits)
+        moved = np.uint32(ptx.as_bits(ptx.add(x, magic)) - np.uint32(magic_bits))
         return np.uint32(moved & np.uint32(mask))
 
     @device
     def beyond(bits, result):
+        if not nearest_even:
+            x = whole(bits)
+            return x > high or x < low
         x = units(bits)  # high is odd and low is even: a tie leaves the range above, and stays below
         return x >= high + half or x < low - half
 
     return _Magnitude(rounded, beyond, row.signed)
 
 
-def _table_magnitude(row: Format) -> _Magnitude:
+@cache
+def _table_magnitude(row: Format, mode: str) -> _Magnitude:
     """The rank of x among the values: how many of the least float32 that round past a value it reaches.
 
     Floats are compared by keys that rise with them, -0 before +0.
@@ -246,7 +327,7 @@ def _limit(low: float, high: float) -> int:
     return bits ^ (0xFFFFFFFF if bits & SIGN else SIGN)
 
 
-_MAGNITUDES: dict[str, Callable[[Format], _Magnitude]] = {
+_MAGNITUDES: dict[str, Callable[[Format, str], _Magnitude]] = {
     "float": _float_magnitude,
     "integer": _integer_magnitude,
     "table": _table_magnitude,

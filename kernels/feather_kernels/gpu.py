@@ -1,116 +1,155 @@
-"""The GPU: what it is, whether kernels can run there, and a kernel ready to launch.
+"""The GPU: what it is, and a kernel ready to launch.
 
-Every answer of the driver that stands in the way becomes one sentence with what to do.
-
-Source: CUDA Driver API 13.0, cuDriverGetVersion and device attributes; CUDA compatibility guide.
+Source: CUDA Driver API 13.0, cuLaunchKernel and device attributes.
 """
 
 from __future__ import annotations
 
 import ctypes
 import threading
-from functools import cache
-from importlib import metadata
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
+from functools import cache, partial
 from typing import Any
 
-from feather_kernels import launch
+from feather_kernels import _target, driver, launch, overlap
 from feather_kernels.launch import Job
 
 _MULTIPROCESSORS, _CLOCK_KHZ, _BUS_BITS = 16, 36, 37  # cudaDevAttr...
-CUDA13 = (7, 5)  # the least compute capability of CUDA 13
-
-
-class GpuError(RuntimeError):
-    """Kernels cannot run here."""
-
-
-def toolkit_version() -> tuple[int, int] | None:
-    """The toolkit that compiles, by its assembler's package; None where none is installed."""
-    for package in ("nvidia-nvjitlink", "nvidia-nvjitlink-cu12"):
-        try:
-            major, minor = metadata.version(package).split(".")[:2]
-        except metadata.PackageNotFoundError:
-            continue
-        return int(major), int(minor)
-    return None
-
-
-def check(driver: int, toolkit: tuple[int, int] | None, cc: tuple[int, int]) -> None:
-    """Whether a driver (as 12040), a toolkit and a compute capability go together.
-
-    >>> check(13000, (13, 0), (9, 0))
-
-    Raises GpuError that says what to do.
-    """
-    if driver == 0:
-        raise GpuError("the CUDA driver shows no GPU: unset FEATHER_TARGET to run small sizes in the simulator")
-    if toolkit is None:
-        raise GpuError("there is no CUDA toolkit to compile with: install feather-ref[cuda13], or [cuda12]")
-    have = (driver // 1000, driver % 1000 // 10)
-    if have[0] < toolkit[0]:
-        raise GpuError(
-            f"the driver is for CUDA {have[0]}.{have[1]} and the toolkit is {toolkit[0]}.{toolkit[1]}: "
-            f"update the driver, or install feather-ref[cuda{have[0]}]"
-        )
-    if toolkit[0] >= 13 and cc < CUDA13:
-        raise GpuError(f"compute capability {cc[0]}.{cc[1]} needs CUDA 12: install feather-ref[cuda12]")
-
-
-@cache
-def _cupy() -> Any:
-    try:
-        import cupy
-    except ImportError as error:
-        raise GpuError("CuPy is missing, which launches the kernels: install feather-ref[cuda13]") from error
-    return cupy
+_GREATEST_GRID = (1 << 31) - 1
 
 
 @cache
 def capability(device: int) -> tuple[int, int]:
-    """The compute capability of a device that kernels can run on."""
-    cupy = _cupy()
-    cc = launch.parse_arch(cupy.cuda.Device(device).compute_capability)
-    check(cupy.cuda.runtime.driverGetVersion(), toolkit_version(), cc)
-    return cc
+    """The compute capability of a device that kernels can run on; that of FEATHER_ARCH where it is set."""
+    cuda = driver.cupy().cuda
+    cc = launch.parse_arch(cuda.Device(device).compute_capability)
+    driver.check(cuda.runtime.driverGetVersion(), driver.toolkit_version(), cc)
+    if _target.ARCH is None:
+        return cc
+    older = launch.parse_arch(_target.ARCH)
+    if older > cc:
+        raise driver.GpuError(f"FEATHER_ARCH={_target.ARCH} is newer than this GPU, which has {cc[0]}.{cc[1]}")
+    return older
+
+
+def current_device() -> int:
+    """The number of the device that this thread uses."""
+    return int(driver.cupy().cuda.runtime.getDevice())
+
+
+def ensure_context(device: int) -> None:
+    """A thread that has never spoken to the driver has no context, and cannot launch."""
+    cupy = driver.cupy()
+    if not cupy.cuda.driver.ctxGetCurrent():
+        cupy.cuda.runtime.setDevice(device)
+
+
+Send = Callable[[int, int, int], None]  # of a stream, the place of the arguments, and 0
+Block = tuple[Any, int, Send]
+
+
+def _block(values: Sequence[int], order: Iterable[int]) -> tuple[Any, int, Any]:
+    """Arguments where the driver reads them: argument i is values[order[i]].
+
+    Returns the values, to be written; the address of the pointers to them; and what must be kept alive.
+    """
+    memory = (ctypes.c_int64 * len(values))(*values)
+    begin = ctypes.addressof(memory)
+    addresses = [begin + 8 * place for place in order]
+    pointers = (ctypes.c_void_p * len(addresses))(*addresses)
+    return memoryview(memory).cast("B").cast("q"), ctypes.addressof(pointers), (memory, pointers)
 
 
 class Launcher:
-    """A loaded kernel whose arguments all have 8 bytes: they are written to one place, and the driver reads them there.
+    """A loaded kernel, all of whose arguments have 8 bytes.
 
     launcher(blocks, threads, arguments, stream): stream is the address of one, None CuPy's current one.
     """
 
-    def __init__(self, function: Any, count: int) -> None:
-        """Keep the function; lay out the arguments."""
-        self._function, self._lock, self._cupy = function, threading.Lock(), _cupy()
-        self._values = (ctypes.c_int64 * count)()
-        begin = ctypes.addressof(self._values)
-        self._pointers = (ctypes.c_void_p * count)(*(begin + 8 * i for i in range(count)))
-        self._address, self._entry = ctypes.addressof(self._pointers), function.ptr
-        self._launch = self._cupy.cuda.driver.launchKernel
+    def __init__(self, function: Any, count: int, device: int, early: bool = False) -> None:
+        """Keep the function; lay out the arguments.  early: it may begin before the kernel before it has ended."""
+        self.entry, self.device = function.ptr, device
+        self._early = early
+        self.launch_kernel = overlap.launch_kernel if early else driver.cupy().cuda.driver.launchKernel
+        self._function, self._lock = function, threading.Lock()
+        self._values, self._pointers, self._kept = _block([0] * count, range(count))
 
     def __call__(self, blocks: tuple[int, int], threads: int, arguments: tuple[int, ...], stream: int | None) -> None:
         """Launch; the driver has copied the arguments when this returns."""
-        ptr = self._cupy.cuda.get_current_stream().ptr if stream is None else stream
+        cuda = driver.cupy().cuda
+        ensure_context(self.device)
+        at = cuda.get_current_stream(self.device).ptr if stream is None else stream
+        if blocks[0] > _GREATEST_GRID:
+            raise driver.GpuError(f"{blocks[0]} blocks are asked for, and a launch takes {_GREATEST_GRID}")
         with self._lock:
-            self._values[:] = list(arguments)
-            self._launch(self._entry, *blocks, 1, threads, 1, 1, 0, ptr, self._address, 0)
+            for i, value in enumerate(arguments):
+                self._values[i] = value
+            try:
+                self.launch_kernel(self.entry, *blocks, 1, threads, 1, 1, 0, at, self._pointers, 0)
+            except cuda.driver.CUDADriverError as error:
+                raise driver.GpuError(
+                    f"the GPU refuses {blocks[0]} x {blocks[1]} blocks of {threads} threads: {error}; "
+                    "where it lacks registers, a smaller cut helps"
+                ) from error
+
+    def sender(self, blocks: int, threads: int, pointers: int) -> Send:
+        """send(stream, pointers, 0): a launch of these blocks with the arguments at `pointers`, by one thread."""
+        if self._early:
+            return overlap.sender(self.entry, blocks, threads, pointers)
+        return partial(self.launch_kernel, self.entry, blocks, 1, 1, threads, 1, 1, 0)
+
+
+class Fixed:
+    """A kernel that lacks the address of x, that of the result, and a stream: `feather_kernels.quick` launches it.
+
+    Each thread has a block of its own, so that none waits for another: `local.block` is (values,
+    pointers, send), where values[0] is the address of x and values[1] that of the result, and
+    send(stream, pointers, 0) launches.
+    """
+
+    def __init__(
+        self, launcher: Launcher, blocks: int, threads: int, before: Sequence[int], xs: int, middle: Sequence[int],
+        after: Sequence[int],
+    ) -> None:  # fmt: skip
+        """Keep what does not change.  The kernel takes before, xs times the address of x, middle, that of y, after."""
+        self.entry, self.device, self.blocks, self.threads = launcher.entry, launcher.device, blocks, threads
+        self.local, self._launcher = threading.local(), launcher
+        self._known = (*before, *middle, *after)
+        places = range(2, 2 + len(self._known))
+        split = len(before) + len(middle)
+        self._order = (*places[: len(before)], *[0] * xs, *places[len(before) : split], 1, *places[split:])
+
+    def new_block(self) -> Block:
+        """The block of a thread that has none yet."""
+        ensure_context(self.device)
+        values, pointers, self.local.kept = _block((0, 0, *self._known), self._order)
+        send = self._launcher.sender(self.blocks, self.threads, pointers)
+        self.local.block = made = values, pointers, send
+        return made
 
 
 @cache
 def _launcher(job: Job, device: int) -> Launcher:
     major, minor = capability(device)
-    return Launcher(launch.load(launch.compile_job(job, f"{major}{minor}"), device), len(job.arguments))
+    portable = _target.ARCH is not None or not launch.links((major, minor))
+    made = launch.compile_job(job, f"{major}{minor}", portable=portable)
+    return Launcher(launch.load(made, device), len(job.arguments), device, job.overlap)
 
 
 def launcher(job: Job) -> Launcher:
     """The kernel on the current device, compiled where it has to be."""
-    return _launcher(job, _cupy().cuda.runtime.getDevice())
+    return _launcher(job, current_device())
+
+
+def using(device: int) -> Any:
+    """A context in which a device is the current one."""
+    return nullcontext() if current_device() == device else driver.cupy().cuda.Device(device)
 
 
 def _attribute(number: int) -> int:
-    cupy = _cupy()
-    return int(cupy.cuda.runtime.deviceGetAttribute(number, cupy.cuda.runtime.getDevice()))
+    cupy = driver.cupy()
+    return int(cupy.cuda.runtime.deviceGetAttribute(number, current_device()))
 
 
 def multiprocessors() -> int:
@@ -121,3 +160,8 @@ def multiprocessors() -> int:
 def bandwidth() -> float:
     """Of the current device's memory, as the driver says, in GB/s."""
     return 2 * _attribute(_CLOCK_KHZ) * 1e3 * _attribute(_BUS_BITS) / 8 / 1e9
+
+
+def widens_e4m3() -> bool:
+    """Whether the current device has the instruction that makes float16 of e4m3."""
+    return capability(current_device()) >= (8, 9)

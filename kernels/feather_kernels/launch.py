@@ -24,10 +24,18 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from feather_kernels import _target
+from feather_kernels import _target, driver
 
 PACKAGES = ("numba-cuda", "numba", "cuda-core", "nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-nvvm-cu12")
 KINDS = {"u8*": "uint8", "u16*": "uint16", "u32*": "uint32", "f32*": "float32"}
+EVERYBODY_KNOWS = (9, 0)
+_NOTHING = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry nothing() { ret; }\n"
+_ELEMENT = {8: "u8*", 16: "u16*", 32: "u32*"}
+
+
+def element(bits: int) -> str:
+    """The kind of a pointer to elements of so many bits; words for any other width."""
+    return _ELEMENT.get(bits, "u32*")
 
 
 @dataclass(frozen=True)
@@ -60,10 +68,15 @@ class Job:
     arguments: tuple[str, ...]
     key: str  # all that the kernel depends on besides the sources
     max_registers: int | None = None
+    overlap: bool = False  # it is launched so that it may begin early: see `feather_kernels.overlap`
 
 
 class ToolkitError(RuntimeError):
     """The compiler is missing, or cannot do what is asked."""
+
+
+class UnknownArchError(ToolkitError):
+    """The architecture is newer than the toolkit."""
 
 
 def parse_arch(arch: str | int) -> tuple[int, int]:
@@ -78,23 +91,24 @@ def parse_arch(arch: str | int) -> tuple[int, int]:
     return int(digits[:-1]), int(digits[-1])
 
 
-def compile_job(job: Job, arch: str | int, folder: Path | None = None) -> Cubin:
-    """The cubin of a kernel, from the cache or made now.
+def compile_job(job: Job, arch: str | int, folder: Path | None = None, portable: bool = False) -> Cubin:
+    """The cubin of a kernel, from the cache or made now; portable: its PTX, which newer GPUs take, and no facts.
 
     Raises ToolkitError in one sentence where the toolkit is missing or too new for the architecture.
     """
     cc = parse_arch(arch)
     base = folder or Path(_target.cache_folder())
-    key = _digest(job.name, job.key, repr(job.arguments), repr(cc), repr(job.max_registers), environment())
+    kind = "ptx" if portable else "cubin"
+    key = _digest(job.name, job.key, repr(job.arguments), repr(cc), repr(job.max_registers), environment(), kind)
     index = base / f"{key}.txt"
     known = _read_index(index, base)
     if known is not None:
         return known
     ptx, entry = _ptx(job, cc)
-    code, log = _link(ptx, cc, job.max_registers)
-    name = f"{_digest(ptx, repr(cc), environment(), repr(job.max_registers))}.cubin"
+    code, log = (ptx.encode(), None) if portable else _link(ptx, cc, job.max_registers)
+    name = f"{_digest(ptx, repr(cc), environment(), repr(job.max_registers))}.{kind}"
     _write(base / name, code)
-    facts = _facts(log)
+    facts = (0, 0, 0, 0) if log is None else _facts(log)
     cubin = Cubin(base / name, entry, f"sm_{cc[0]}{cc[1]}", *facts)
     _write(index, " ".join([name, entry, cubin.arch, *map(str, facts)]).encode())
     return cubin
@@ -169,10 +183,27 @@ def _ptx(job: Job, cc: tuple[int, int]) -> tuple[str, str]:
     if mangled is None:
         raise ToolkitError(f"Numba made no entry of {job.name}")
     entry = "feather_" + re.sub(r"\W+", "_", job.name)
+    if cc < (7, 0):  # they have no hint to keep a load out of L1
+        ptx = ptx.replace(".L1::no_allocate", "")
     # The mangled name holds a counter of this process; the cache needs a stable text.
     stable = ptx.replace(mangled[1], entry)
     tag = re.search(r"_3clocals_3e\w+?B\w+?v(\d+)", stable)
     return (stable.replace(tag[0], "_local") if tag else stable), entry
+
+
+@cache
+def links(cc: tuple[int, int]) -> bool:
+    """Whether the toolkit makes cubins for a compute capability; where it does not, the driver may compile PTX.
+
+    Every toolkit of CUDA 12 and 13 knows those up to 9.0, so that the linker is asked of newer ones alone.
+    """
+    if cc <= EVERYBODY_KNOWS:
+        return True
+    try:
+        _link(_NOTHING, cc, None)
+    except UnknownArchError:
+        return False
+    return True
 
 
 def _link(ptx: str, cc: tuple[int, int], max_registers: int | None) -> tuple[bytes, str]:
@@ -181,8 +212,15 @@ def _link(ptx: str, cc: tuple[int, int], max_registers: int | None) -> tuple[byt
     options = LinkerOptions(  # from the linker's own cache a cubin comes without a log
         arch=f"sm_{cc[0]}{cc[1]}", ptxas_options=["-v"], max_register_count=max_registers, no_cache=True
     )
-    linker = Linker(ObjectCode.from_ptx(ptx.encode()), options=options)
-    code = linker.link("cubin").code
+    try:
+        linker = Linker(ObjectCode.from_ptx(ptx.encode()), options=options)
+        code = linker.link("cubin").code
+    except Exception as error:
+        if "UNRECOGNIZED_ARCH" not in str(error):
+            raise
+        raise UnknownArchError(
+            f"this CUDA toolkit does not know compute capability {cc[0]}.{cc[1]}: install a newer one"
+        ) from error
     return bytes(code), linker.get_info_log()
 
 
@@ -206,8 +244,16 @@ def _facts(log: str) -> tuple[int, int, int, int]:
 
 @cache
 def load(cubin: Cubin, device: int) -> Any:
-    """The kernel, loaded on a device: a CuPy function(grid, block, arguments, shared_mem, stream)."""
-    import cupy
+    """The kernel, loaded on a device: a CuPy function(grid, block, arguments, shared_mem, stream).
 
+    Raises GpuError where the driver does not take the file.
+    """
+    cupy = driver.cupy()
     with cupy.cuda.Device(device):
-        return cupy.RawModule(path=str(cubin.path)).get_function(cubin.entry).kernel
+        try:
+            return cupy.RawModule(path=str(cubin.path)).get_function(cubin.entry).kernel
+        except cupy.cuda.driver.CUDADriverError as error:
+            raise driver.GpuError(
+                f"the driver does not load {cubin.path}, made for {cubin.arch}: {error}; "
+                "delete it, and it is made again, or update the driver"
+            ) from error

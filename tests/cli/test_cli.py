@@ -415,6 +415,22 @@ def test_nothing_given_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- processes --------------------------------------------------------------------------------
 
 
+@pytest.mark.skipif(os.name != "posix", reason="how a shell closes a stream")
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        ("decode e4m3 <&-", "nothing is given"),
+        ("diff - a.npy <&-", "stdin is closed"),
+        ("export block.f32.mxfp4.rne.sat.blk --as csv >&-", "stdout is closed"),
+    ],
+)
+def test_closed_streams(command: str, error: str) -> None:
+    program = shlex.join([sys.executable, "-m", "feather_ref"])
+    result = subprocess.run(f"{program} {command}", shell=True, env=ENVIRONMENT, capture_output=True, check=False)
+    assert result.returncode == 2
+    assert b"Traceback" not in result.stderr and result.stderr.splitlines()[-1].startswith(f"Error: {error}".encode())
+
+
 def test_as_a_module_and_as_a_function() -> None:
     wanted = ok("encode", "e4m3", "0.3").encode()
     assert process("encode", "e4m3", "0.3").stdout.replace(b"\r\n", b"\n") == wanted

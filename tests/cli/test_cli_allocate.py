@@ -15,6 +15,7 @@ import feather_ref as fr
 from command import ok, refused
 from feather_ref import files
 from feather_ref._cli_allocate import allocate as command
+from feather_ref._planpicture import picture
 from feather_ref._plans import read_plan
 
 SCHEMA = Path(fr.__file__).parent / "plan.schema.json"
@@ -164,6 +165,29 @@ def test_what_allocate_refuses(folder: Path) -> None:
     assert "is called like 'x'" in refused(*base, "6", "--include", "x")
     assert "must end in .png, .svg or .pdf" in refused(*base, "6", "--draw", "plan.txt")
     assert not Path("plan.txt").exists()
+
+
+def test_nothing_that_is_read_is_written_over(folder: Path) -> None:
+    base = ("allocate", "model.safetensors", "--budget", "6")
+    Path("times.json").write_text('{"seconds_per_value": {"mxfp4": 1e-12}}')
+    Path("link.png").symlink_to("model.safetensors")
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    for option in (("-o", "model.safetensors"), ("--draw", "link.png")):
+        assert refused(*base, *option) == f"{option[1]}: is the input itself; write to another name"
+    timed = (*base, "--cost", "time", "--times", "times.json", "-o", "times.json")
+    assert refused(*timed) == "times.json: is the bench file; write to another name"
+    line = refused(*base, "-o", "plan.svg", "--draw", "./plan.svg")
+    assert line == "plan.svg: is to be the plan and the picture; write one to another name"
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_the_picture_of_names_that_its_font_lacks(folder: Path) -> None:
+    """Without a warning: they are escaped."""
+    files.save("names.safetensors", {"層": np.ones((2, 32), np.float32), "é": np.ones((2, 32), np.float32)})
+    figure = picture(read_plan(ok("allocate", "names.safetensors", "--budget", "6", "--json").encode()))
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert sorted(labels) == sorted([r"'\u5c64'", "é"])
+    assert ok("allocate", "names.safetensors", "--budget", "6", "--draw", "names.png").startswith("tensor ")
 
 
 def test_the_picture(folder: Path) -> None:

@@ -149,6 +149,21 @@ def test_diff_of_what_is_packed_and_what_is_not(folder: Path) -> None:
         ([0x30, 0x7E], [0.5, np.inf], "1 of 2 values differ, by at most inf at [1]"),
     ],
 )
+def test_diff_of_two_rows_with_one_name(folder: Path) -> None:
+    """The same codes are not the same numbers."""
+    for bias in (1, 2):
+        row = json.dumps({"name": "tiny", "bits": 5, "exponent_bits": 2, "mantissa_bits": 2, "bias": bias})
+        files.save(f"x{bias}.npy", {"x": np.full(4, 2.0 ** (1 - bias), np.float32)})
+        ok("pack", f"x{bias}.npy", "-o", f"x{bias}.safetensors", "--format", row)
+    result = run("diff", "x1.safetensors", "x2.safetensors")
+    assert result.exit_code == 1
+    assert result.output.splitlines()[:3] == [
+        "x1: both are tiny [4], little, no scale, by two rows of one name",
+        "x1: 4 of 4 values differ, by at most 0.5 at [0]",
+        "  [0]  1  0.5",
+    ]
+
+
 def test_diff_by_value_is_exact(folder: Path, codes: list[int], values: list[float], line: str) -> None:
     packed = fr.PackedTensor(np.array([codes[0] | codes[1] << 8], np.uint32), None, (2,), "e4m3")
     files.save("a.safetensors", {"t": packed})
@@ -192,6 +207,8 @@ def test_diff_against_the_input(folder: Path) -> None:
         (("inspect", "cut.safetensors"), "cut.safetensors: tensor "),
         (("diff", "model.safetensors", "--x", "model.safetensors", "--format", "e4m3"), "holds 3 tensors"),
         (("diff", "model.safetensors", "model.safetensors", "--nan", "zero"), "--nan needs --x"),
+        (("diff", "model.safetensors", "model.safetensors", "--nan-equal"), "--nan-equal needs --x"),
+        (("diff", "-", "-"), "A and B are both stdin"),
         (("diff", "ids.npy", "--x", "ids.npy"), "fmt"),
     ],
 )

@@ -287,6 +287,26 @@ def test_functions_that_give_no_blocks() -> None:
         assert found.report.status == "error" and message in found.report.message, found.report.message
     beyond = check(lambda x: (np.zeros(len(x), int) - 1, np.zeros(x.shape, int) + 999), "mxfp4")
     assert "got=FFFFFFFFFFFFFFFF (no code of e8m0) want=FF (NaN)" in str(beyond)
+    far = check(lambda x: (np.full(len(x), -2000), np.zeros(x.shape, int)), "mxfp4")  # 2**2127 is beyond float64
+    assert "got=FFFFFFFFFFFFF830 (no code of e8m0)" in str(far)
+
+
+@pytest.mark.parametrize("dtype", ["i1", ">i2", "<u4", ">u8"])
+def test_pairs_of_any_integers(dtype: str) -> None:
+    """The bits count: int8 has the codes above 7F as negative numbers."""
+
+    def give(x: Array) -> list[Array]:
+        return [part.astype(dtype) for part in mx("mxfp8_e4m3")(x)]
+
+    assert check(lambda x: tuple(give(x)), "mxfp8_e4m3")
+    assert check(give, "mxfp8_e4m3")
+
+
+def test_products_of_the_other_byte_order() -> None:
+    def big(scales: Array, codes: Array) -> Array:
+        return (fr.decode(codes, "e2m1") * fr.decode(scales, "e8m0")[:, None]).astype(">f4")
+
+    assert check(big, "mxfp4", op="dequantize")
 
 
 @pytest.mark.parametrize(
@@ -297,6 +317,10 @@ def test_functions_that_give_no_blocks() -> None:
         ("mxfp4", {"overflow": "saturate"}, "overflow: blocks have no policy but scale_rule"),
         ("mxfp4", {"source": "fp16"}, "source: blocks have no policy but scale_rule"),
         ("mxfp4", {"scalar": True}, "scalar: a block is an array"),
+        ("mxfp4", {"scale_rule": ""}, "no vectors for 'mxfp4' by '', to block"),
+        ("mxfp4", {"scale_rule": 0}, "scale_rule must be a name, got int"),
+        ("mxfp4", {"scale_rule": "ceil", "op": "dequantize"}, "scale_rule='ceil': op='dequantize' asks for no scales"),
+        ("mxfp4", {"scale_rule": "ceil", "op": "element"}, "scale_rule='ceil': op='element' asks for no scales"),
         ("mxfp5", {}, "unknown format 'mxfp5'"),
         ("mxfp4", {"seed": -1}, "seed must not be negative"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 from typing import Any
 
@@ -176,3 +177,23 @@ def test_refusals() -> None:
         fingerprint_scales(lambda x: np.zeros(3, np.uint8), "mxfp4")
     with pytest.raises(ValueError, match="gave float32"):
         fingerprint_scales(lambda x: x[:, 0], "mxfp4")
+    with pytest.raises(TypeError, match="function must be a function, got int"):
+        fingerprint_scales(5, "mxfp4")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("body", ["1 / 0", "sys.exit(0)"])
+def test_a_function_that_fails_is_no_pass(body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even where it ends Python with exit code 0."""
+    name = f"failing_{body[0]}"
+    (tmp_path / f"{name}.py").write_text(f"import sys\ndef scales(x):\n    return {body}\n", "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    line = refused("conform", "--impl", f"{name}:scales", "--scales", "--format", "mxfp4")
+    assert re.fullmatch(r"function: 7\d\d blocks gave (ZeroDivisionError: division by zero|SystemExit: 0)", line)
+
+
+@pytest.mark.parametrize(
+    ("impl", "error"),
+    [(":", "write module:function"), ("..x:f", "write module:function"), ("os:path", "is no function")],
+)
+def test_names_that_are_no_functions(impl: str, error: str) -> None:
+    assert refused("conform", "--impl", impl, "--scales", "--format", "mxfp4") == f"impl={impl!r}: {error}"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 import feather_ref as fr
+from feather_kernels import driver
 
 Array = NDArray[Any]
 
@@ -59,3 +63,12 @@ def packed_codes(codes: Array, row: fr.Format, scale: Array | None = None) -> fr
     """Codes as a PackedTensor."""
     shifted = codes.astype(np.uint32) << np.uint32(row.storage_shift)
     return fr.PackedTensor(fr.pack_codes(shifted, row.storage_bits), scale, codes.shape, row)
+
+
+NO_TOOLKIT = driver.toolkit_version() is None or importlib.util.find_spec("numba") is None
+
+
+def needs_toolkit(test: Callable[..., None]) -> Callable[..., None]:
+    """A test that compiles, which takes seconds a kernel and needs the extra `cuda13` or what it compiles with."""
+    skip = pytest.mark.skipif(NO_TOOLKIT, reason="no CUDA toolkit and Numba are installed")
+    return pytest.mark.slow(skip(test))

@@ -21,10 +21,27 @@ def test_bench_needs_a_gpu() -> None:
     assert result.output == "Error: there is nothing to measure without a GPU\n"
 
 
+@pytest.mark.skipif(not _target.SIMULATOR, reason="there is something to judge")
+def test_natives_needs_a_gpu() -> None:
+    result = CliRunner().invoke(main, ["natives"])
+    assert (result.exit_code, result.output) == (1, "Error: there is nothing to judge without a GPU\n")
+
+
 def test_the_self_test_of_a_format() -> None:
     found = selftest.of_format("e2m1")
-    assert [name for name, _ in found] == ["decode e2m1", "encode e2m1", "gemv e2m1 float16", "gemv e2m1 float32"]
+    names = [name for name, _ in found]
+    assert [name.split()[0] for name in names[:8]] == ["decode", "encode", *["pack", "unpack"] * 3]
+    assert {"gemv e2m1 float16", "gemv e2m1 float32"} <= {*names}
     assert all(right for _, right in found)
+
+
+def test_the_self_test_of_some_formats() -> None:
+    result = CliRunner().invoke(main, ["selftest", "--formats", "int2", "--json"])
+    assert result.exit_code == 0
+    assert '"wrong": []' in result.output
+    result = CliRunner().invoke(main, ["selftest", "--formats", "e9m9"])
+    assert result.exit_code == 1
+    assert "unknown format 'e9m9'" in result.output
 
 
 def test_the_self_test_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,27 +1,19 @@
-"""From a kernel to a cubin, where a toolkit is installed; the cache; and the driver's answers, faked."""
+"""From a kernel to a cubin, where a toolkit is installed; and the cache."""
 
-import importlib.util
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import feather_ref as fr
-from feather_kernels import _target, gpu, launch
+from feather_kernels import _target, driver, launch
 from feather_kernels.launch import Cubin, Job, ToolkitError
+from kernel_inputs import needs_toolkit
 
 ENVIRONMENT = {**os.environ, "FEATHER_TARGET": "simulator"}  # which the command does not mind
-NO_TOOLKIT = gpu.toolkit_version() is None or importlib.util.find_spec("numba") is None
-
-
-def needs_toolkit(test: Callable[..., None]) -> Callable[..., None]:
-    """A test that compiles, which takes seconds a kernel and needs the extra `cuda13` or what it compiles with."""
-    skip = pytest.mark.skipif(NO_TOOLKIT, reason="no CUDA toolkit and Numba are installed")
-    return pytest.mark.slow(skip(test))
 
 
 def compiled(folder: Path, *arguments: str) -> list[dict[str, object]]:
@@ -69,11 +61,37 @@ def test_an_architecture_that_the_toolkit_left_behind(tmp_path: Path) -> None:
     done = subprocess.run(
         [*command, "--cache", str(tmp_path)], env=ENVIRONMENT, capture_output=True, text=True, check=False
     )
-    version = gpu.toolkit_version()
+    version = driver.toolkit_version()
     if version is not None and version[0] >= 13:
         assert done.returncode == 1
         assert "compute capability 6.1" in done.stderr
         assert "feather-ref[cuda12]" in done.stderr
+
+
+@needs_toolkit
+def test_an_architecture_that_the_toolkit_does_not_know_yet(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "feather_kernels", "compile", "--archs", "990", "--formats", "e4m3"]
+    command += ["--kernels", "unpack", "--cache", str(tmp_path)]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].endswith("does not know compute capability 99.0: install a newer one")
+
+
+@needs_toolkit
+def test_a_gpu_newer_than_the_toolkit_takes_ptx_of_the_newest(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from feather_kernels import jobs, launch; import feather_ref as fr\n"
+        "print(*(launch.links(cc) for cc in ((9, 0), (10, 0), (99, 0))))\n"
+        "job = jobs.unpack_job(fr.get_format('e4m3'), 'fp32', 8, 0, True, True, False)\n"
+        "print(launch.compile_job(job, '990', Path(sys.argv[1]), portable=True).path.read_text())"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    done = subprocess.run(
+        command, env={**ENVIRONMENT, "FEATHER_TARGET": "gpu"}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("True True False\n")
+    assert ".target sm_1" in done.stdout
 
 
 # --- without a toolkit ------------------------------------------------------------------------
@@ -116,25 +134,6 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="taken"):
         launch._write(tmp_path / "taken", b"code")
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
-
-
-@pytest.mark.parametrize(
-    ("driver", "toolkit", "cc", "text"),
-    [
-        (0, (13, 0), (9, 0), "shows no GPU: unset FEATHER_TARGET"),
-        (13000, None, (9, 0), "no CUDA toolkit to compile with: install feather-ref"),
-        (12040, (13, 0), (9, 0), r"driver is for CUDA 12.4 and the toolkit is 13.0: update .* feather-ref\[cuda12\]"),
-        (13000, (13, 0), (7, 0), r"compute capability 7.0 needs CUDA 12: install feather-ref\[cuda12\]"),
-    ],
-)
-def test_what_stands_in_the_way(driver: int, toolkit: tuple[int, int] | None, cc: tuple[int, int], text: str) -> None:
-    with pytest.raises(gpu.GpuError, match=text):
-        gpu.check(driver, toolkit, cc)
-
-
-def test_what_goes_together() -> None:
-    gpu.check(13000, (13, 5), (7, 5))
-    gpu.check(13000, (12, 9), (6, 1))
 
 
 def test_a_log_that_says_nothing_is_no_log_without_spills() -> None:

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import feather_ref as fr
 from feather_kernels.ptx import TWINS
+from feather_kernels.simulator import Pointer
 from feather_ref import oracle
 
 WORDS = st.integers(0, 2**32 - 1)
@@ -94,3 +96,53 @@ def test_mul_and_add_are_float32(a: int, b: int) -> None:
     with np.errstate(all="ignore"):
         for got, wanted in ((TWINS["mul"](x, y), x * y), (TWINS["add"](x, y), x + y)):
             assert got.view(np.uint32) == (0x7FFFFFFF if np.isnan(wanted) else wanted.view(np.uint32))
+
+
+def test_e4m3_as_float16() -> None:
+    """Every code, low and high; NaN is 7FFF with either sign."""
+    every = np.arange(256, dtype=np.uint8)
+    wanted = fr.decode(every, "e4m3").astype(np.float16).view(np.uint16)
+    wanted[[0x7F, 0xFF]] = 0x7FFF
+    for code, half in zip(every.tolist(), wanted.tolist(), strict=True):
+        word = np.uint32(code | 0x3800 | code << 16 | 0xC0000000)
+        assert TWINS["e4m3_low"](word) == half | 0x3C000000  # 1.0 above
+        assert TWINS["e4m3_high"](word) == half | 0xC0000000  # -2.0 above
+
+
+def test_a_counter_and_a_wide_product() -> None:
+    words = Pointer(np.array([0, 0xFFFFFFFF], np.uint32))
+    assert [int(TWINS["count"](words, i)) for i in (0, 0, 1)] == [0, 1, 0xFFFFFFFF]
+    assert words.array.tolist() == [2, 0]
+    assert TWINS["wide"](np.uint32(0xFFFFFFFF), np.uint32(3)) == 3 * (2**32 - 1)
+
+
+def test_greater_and_lesser() -> None:
+    greater, lesser, nan = TWINS["greater"], TWINS["lesser"], np.float32(np.nan)
+    assert (greater(1.0, 2.0), lesser(1.0, 2.0)) == (2, 1)
+    assert (greater(nan, -1.0), lesser(-1.0, nan)) == (-1, -1)
+    for one, two in ((0.0, -0.0), (-0.0, 0.0)):
+        assert not np.signbit(greater(one, two))
+        assert np.signbit(lesser(one, two))
+    assert greater(nan, nan).view(np.uint32) == 0x7FFFFFFF
+
+
+def test_capped_cuts_the_magnitude_off() -> None:
+    capped = TWINS["capped"]
+    assert [float(capped(np.float32(x), np.float32(448))) for x in (-3, 449, -np.inf, np.nan)] == [3, 448, 448, 448]
+
+
+def test_truncate_and_half_pairs() -> None:
+    assert [float(TWINS["truncate"](np.float32(x))) for x in (2.9, -2.9, 0.5, 1e30)] == [2, -2, 0, np.float32(1e30)]
+    pair = TWINS["half_pair"]
+    assert pair(np.float32(-2), np.float32(65520)) == 0x7C00C000  # 65520 is the tie beyond the greatest float16
+    assert pair(np.float32(np.nan), np.float32(2.0**-25)) == 0x00007FFF  # a tie between 0 and the least, to even
+    assert TWINS["any_nan"](np.float32(1), np.float32(np.inf), np.float32(np.nan), np.float32(0)) == 1
+    assert TWINS["any_nan"](*[np.float32(np.inf)] * 4) == 0
+
+
+def test_loads_that_are_not_wanted_do_not_look() -> None:
+    p = Pointer(np.arange(8, dtype=np.uint32))
+    for name, count in (("fetch4", 4), ("fetch2", 2)):
+        assert list(TWINS[name](p, 4, 1)) == list(range(4, 4 + count))
+        assert list(TWINS[name](p, 99, 0)) == [0] * count
+    assert (TWINS["fetch"](p, 7, 1), TWINS["fetch"](p, 99, 0)) == (7, 0)
