@@ -36,7 +36,7 @@ def _read_formats(ctx: click.Context, param: click.Parameter, value: tuple[str, 
 
 
 def _read_times(path: Path) -> dict[str, float]:
-    """The seconds a value of a bench file."""
+    """The seconds a value of a file of times."""
     try:
         tree = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
@@ -51,7 +51,7 @@ def _read_times(path: Path) -> dict[str, float]:
 @click.argument("source", metavar="IN", type=_INPUT)
 @click.option("--budget", type=float, required=True, help="Bits a value in the mean; with --cost time, seconds in all.")
 @click.option("--cost", type=click.Choice(COSTS), default="bytes", show_default=True, help="What the budget is of.")
-@click.option("--times", "times_path", metavar="FILE", type=_INPUT, help="For --cost time: seconds a value, as below.")
+@click.option("--times", "times_path", metavar="FILE", type=_INPUT, help="For --cost time: seconds a value, see above.")
 @click.option(
     "--formats", multiple=True, metavar="NAMES", callback=_read_formats, help="What to choose among. May be repeated."
 )
@@ -82,7 +82,7 @@ def allocate(
 
     NAMES: mxfp4, nvfp4, mxfp6_e2m3, mxfp8, fp8_1x128, int4_g32, ...; mixed8, mixed6, mixed4, whose
     blocks choose their own split of the bits; and any FORMAT, as e4m3/row, e2m1/tensor, bf16.
-    A bench file is JSON like {"seconds_per_value": {"mxfp4": 2.5e-12, "bf16": 8e-12}}.
+    The FILE of --times is JSON like {"seconds_per_value": {"mxfp4": 2.5e-12, "bf16": 8e-12}}.
 
     \b
     Examples:
@@ -119,7 +119,7 @@ def _check_targets(source: Path, times: Path | None, targets: Sequence[Path]) ->
             refuse_same(tensors, target)
     for target in targets:
         if times is not None and target.exists() and times.samefile(target):
-            raise ValueError(f"{target}: is the bench file; write to another name")
+            raise ValueError(f"{target}: is the file of times; write to another name")
     if len({os.path.realpath(target) for target in targets}) < len(targets):
         raise ValueError(f"{targets[0]}: is to be the plan and the picture; write one to another name")
 
@@ -133,7 +133,7 @@ def _picture(path: Path) -> Any:
     from feather_ref._planpicture import picture  # noqa: PLC0415 - for this option alone
 
     if find_spec("matplotlib") is None:
-        raise ValueError("draw: it needs matplotlib: pip install 'feather-ref[draw]'")
+        raise ValueError("draw: it needs matplotlib: python -m pip install matplotlib")
     return picture
 
 

@@ -165,10 +165,13 @@ def _suite(vector_id: str, exhaustive: bool, seed: int | None) -> Any:
     try:
         return suite(vector_id, exhaustive, seed)
     except ValueError as error:
-        glob = _ids_of_a_format(vector_id) if vector_id.count(".") < 5 else None  # of six parts
-        if glob is None:
-            raise
-        raise ValueError(f"{error}; try: feather-ref suites '{glob}'") from error
+        raise naming_ids(error, vector_id) from error
+
+
+def naming_ids(error: ValueError, vector_id: str) -> ValueError:
+    """The error, with a pattern of ids where a format is given in place of an id."""
+    glob = _ids_of_a_format(vector_id) if vector_id.count(".") < 5 else None  # of six parts
+    return error if glob is None else ValueError(f"{error}; try: feather-ref suites '{glob}'")
 
 
 def _ids_of_a_format(text: str) -> str | None:
@@ -242,7 +245,10 @@ def suites(pattern: str, as_json: bool) -> None:
     """
     from feather_ref.conformance.judge import suites as matching  # noqa: PLC0415 - NumPy work, for these commands alone
 
-    names = matching(pattern)
+    try:
+        names = matching(pattern)
+    except ValueError as error:
+        raise naming_ids(error, pattern) from error
     found = [{"id": name, **dict(zip(("level", "domain", "unit"), _about(name), strict=True))} for name in names]
     if as_json:
         click.echo(json.dumps(found, indent=2))
@@ -295,7 +301,8 @@ def conform(
 
     With --scales, the scale rules that gfloat, gguf, ml_dtypes, torchao or module:function have: for
     each function the rule that fits best, and where it first differs. The function takes float32
-    blocks (n, k), as one tensor, and returns the scale code of each; say its --format.
+    blocks (n, k), as one tensor, and returns the scale code of each; say its --format. A module in
+    this folder is found with PYTHONPATH=. before the command.
 
     Exit code 0: all pass, or fail as expected; 1: mismatches; 2: usage, errors or corrupt vectors;
     3: nothing ran.

@@ -23,8 +23,8 @@ from feather_ref.files import replacing
 def export(vector_id: str, kind: str, output: Path | None, force: bool) -> None:
     """Write a golden vector for other tools.
 
-    ID is a name of the manifest, as convert.f32.e4m3.rne.sat.run. NaN passes by class, and every
-    judge digit is kept.
+    ID is a name of the manifest, as convert.f32.e4m3.rne.sat.run: see `suites`. NaN passes by class,
+    and every judge digit is kept.
 
     \b
     sva   SystemVerilog: a package, and a module that asserts it: for formal tools and simulators
@@ -34,7 +34,7 @@ def export(vector_id: str, kind: str, output: Path | None, force: bool) -> None:
     csv   the lines, under a head
 
     Of blocks, scales and elements have all of them but memh; a list of whole blocks has c, an array
-    of structures with a verdict, and csv.
+    of structures with a verdict, and csv. A list of pairs (.tv) has csv alone, dequantize.* nothing.
 
     \b
     Examples:

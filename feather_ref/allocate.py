@@ -37,7 +37,7 @@ from feather_ref._mixed import (
 )
 from feather_ref._plans import COSTS, Plan, PlanLine, check_fits, fingerprint, read_plan
 from feather_ref._safetensors import short
-from feather_ref._sources import row_of
+from feather_ref._sources import refuse_masked, row_of
 from feather_ref._sweep import Array
 from feather_ref.formats import Format, check_int
 from feather_ref.tensors import pack_tensor
@@ -259,8 +259,13 @@ def allocate(
 
 def _floats(tensors: Mapping[str, Any], progress: Progress | None) -> Iterator[tuple[str, Array]]:
     """The tensors of floats, as arrays."""
+    if not isinstance(tensors, Mapping):
+        raise TypeError(f"tensors must be a mapping from names, got {type(tensors).__name__}")
     for done, name in enumerate(tensors):
+        if not isinstance(name, str):
+            raise TypeError(f"tensors: names are text, got {type(name).__name__}")
         tensor = tensors[name]
+        refuse_masked(tensor, f"tensor {short(name)}")
         x = tensor.dequantize() if hasattr(tensor, "dequantize") else np.asarray(tensor)
         row = row_of(x.dtype) if x.dtype.kind in "fV" else None
         if row is not None and row.kind == "float":
@@ -352,9 +357,18 @@ def _check_choices(formats: object) -> list[Choice]:
 def _check_budget(budget: Any) -> float:
     if isinstance(budget, bool) or not isinstance(budget, (int, float, np.integer, np.floating)):
         raise TypeError(f"budget must be a number, got {type(budget).__name__}")
-    if not (math.isfinite(budget) and budget > 0):
-        raise ValueError(f"budget must be finite and positive, got {budget}")
-    return float(budget)
+    number = _as_float(budget)
+    if not (math.isfinite(number) and number > 0):
+        raise ValueError(f"budget must be finite and positive, got {number:g}")
+    return number
+
+
+def _as_float(x: Any) -> float:
+    """A number as a float; an int beyond every float is Inf."""
+    try:
+        return float(x)
+    except OverflowError:
+        return math.inf if x > 0 else -math.inf
 
 
 def _check_times(cost: object, times: object, names: Sequence[str]) -> dict[str, float] | None:
@@ -374,6 +388,6 @@ def _check_times(cost: object, times: object, names: Sequence[str]) -> dict[str,
     for name, seconds in found.items():
         if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
             raise TypeError(f"times: {name} must be a number, got {type(seconds).__name__}")
-        if not (math.isfinite(seconds) and seconds > 0):
-            raise ValueError(f"times: {name} must be finite and positive, got {seconds}")
+        if not (math.isfinite(_as_float(seconds)) and seconds > 0):
+            raise ValueError(f"times: {name} must be finite and positive, got {_as_float(seconds):g}")
     return {name: float(seconds) for name, seconds in found.items()}

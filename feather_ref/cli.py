@@ -126,12 +126,22 @@ def _read_format(ctx: click.Context, param: click.Parameter, value: str | None) 
     except (ValueError, TypeError, OSError) as error:
         if _is_number(value):
             raise click.BadParameter(f"{value!r} is a number; the format comes first: e4m3 {value}") from error
+        if _is_blocks(value):
+            raise click.BadParameter(f"{value!r} is a block format, for pack and fr.quantize_blocks") from error
         raise click.BadParameter(str(error).removeprefix("fmt: ")) from error
 
 
 def _is_number(text: str) -> bool:
     try:
         read_number(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_blocks(text: str) -> bool:
+    try:
+        get_block_format(text)
     except ValueError:
         return False
     return True
@@ -145,6 +155,8 @@ def _read_target(ctx: click.Context, param: click.Parameter, value: str | None) 
     try:
         return _read_format(ctx, param, value)
     except click.BadParameter as error:
+        if _is_blocks(str(value)):
+            raise click.BadParameter(f"{value!r} has scales of its own; leave --scale out") from error
         close = difflib.get_close_matches(str(value).lower(), BLOCK_FORMATS, n=3)
         more = f"; block formats: {', '.join(close)}" if close else ""
         raise click.BadParameter(f"{error.message}{more}") from error
@@ -192,11 +204,14 @@ def given(choices: dict[str, Any]) -> dict[str, Any]:
 
 def _code(text: str) -> int:
     """A code in hex (7E, 0x7E) or, after a small 0b, in binary (0b01111110); 0B10 is hex, as we print it."""
-    if re.fullmatch(r"0b[01]+", text):
+    if re.fullmatch(r"0b[01]{1,64}", text):
         return int(text, 2)
     if not re.fullmatch(r"(0x)?[0-9a-f]+", text, re.IGNORECASE | re.ASCII):
         raise ValueError(f"{text!r} is not a code; write it in hex, as 7E or 0x7E, or in binary, as 0b01111110")
-    return int(text, 16)
+    code = int(text, 16)
+    if code >> 64:
+        raise ValueError(f"{text[:40]!r} is not a code: it has more than 64 bits")
+    return code
 
 
 def _say_hex(texts: Sequence[str]) -> None:
@@ -446,6 +461,8 @@ def formats(words: tuple[str, ...], bits: int | None, blocks: bool, as_json: boo
         _show(columns, [_block_cells(row) for row in some], as_json)
         return
     found = [row for row in FORMATS.values() if bits in (None, row.bits) and _mentions(row, words)]
+    if not found and any(_mentions(row, words) for row in BLOCK_FORMATS.values()):
+        raise ValueError(f"{' '.join(words)!r} names block formats alone: add --blocks")
     if not found and len(words) == 1 and bits is None:
         found = [parse_row(words[0])]
     head = ("name", "bits", "fields", "max", "least above 0", "Inf", "NaN", "also called", "source")

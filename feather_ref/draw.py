@@ -48,6 +48,7 @@ ALL_BITS = 10  # ticks that can be told apart: the values of a format of up to s
 POWERS = 64  # and powers of two side by side
 STEPS_LEFT, STEPS_WIDTH = 66.0, WIDTH - 66.0 - RIGHT
 MAX_CODES, LABELS = 64, 12  # steps that can be told apart, and named
+_FAR = 1e300  # so that what matplotlib computes of both ends is finite
 _INF = Number("inf", False)
 Floats = NDArray[np.float64]
 
@@ -319,7 +320,7 @@ def rounding_regions(
     Raises ImportError without matplotlib, ValueError for more than 64 steps and what `encode` raises.
     """
     row = get_format(fmt)
-    lo, hi = float(lo), float(hi)
+    lo, hi = _end("lo", lo), _end("hi", hi)
     regions = _regions(row, lo, hi, rounding, overflow)
     height = 2 * MARGIN + 4 * LINE + STEPS_HEIGHT + 2 * GAP
     figure = _figure(height, dark)
@@ -337,6 +338,19 @@ def rounding_regions(
     axes.set_ylabel("value", rotation=0, ha="right", va="bottom", **named)
     axes.yaxis.set_label_coords(-7 / STEPS_WIDTH, 1 + 2 / STEPS_HEIGHT)
     return figure
+
+
+def _end(name: str, x: Any) -> float:
+    """An end of axes, which need room beyond it."""
+    try:
+        found = float(x)
+    except TypeError:
+        raise TypeError(f"{name} must be a number, got {type(x).__name__}") from None
+    except OverflowError:
+        found = math.inf
+    if not abs(found) <= _FAR:
+        raise ValueError(f"{name} must be finite, and at most {_FAR:g}, got {found:g}")
+    return found
 
 
 def _round_ticks(axes: Axes, limits: tuple[float, float]) -> tuple[list[float], list[str]]:
@@ -370,8 +384,8 @@ def _regions(row: Format, lo: float, hi: float, rounding: Rounding, overflow: Ov
 
 def _breaks(row: Format, lo: float, hi: float) -> list[Fraction]:
     """Where the code can change: every value and midpoint from lo to hi, zero, and both ends."""
-    if not (math.isfinite(lo) and math.isfinite(hi) and lo < hi):
-        raise ValueError(f"lo and hi must be finite and lo < hi, got lo={lo!r}, hi={hi!r}")
+    if not lo < hi:
+        raise ValueError(f"the ends must be lo < hi, got lo={lo!r}, hi={hi!r}")
     code = int(encode(lo, row, overflow="saturate", negative="zero"))  # near lo; `around` has the one below
     breaks = {Fraction(lo), Fraction(hi), Fraction(0)}
     for _ in range(MAX_CODES + 2):

@@ -29,7 +29,7 @@ import numpy as np
 from feather_ref import _gguf, _npy, _safetensors
 from feather_ref._mixed import MixedBlockTensor
 from feather_ref._safetensors import BITS, Form, short
-from feather_ref._sources import bits_of, row_of
+from feather_ref._sources import bits_of, refuse_masked, row_of
 from feather_ref._splitgguf import check_part, check_whole, own_pairs, part_paths
 from feather_ref._stored import KEY, NUMPY, Note, form_of, from_metadata, read_scale, to_bytes, to_metadata, to_words
 from feather_ref._storedblocks import (
@@ -344,6 +344,7 @@ def _as_tensor(name: object, tensor: object) -> Tensor:
         raise TypeError(f"tensors: names are text, got {type(name).__name__}")
     if isinstance(tensor, (PackedTensor, BlockTensor, MixedBlockTensor)):
         return tensor
+    refuse_masked(tensor, f"tensor {short(name)}")
     array = np.asarray(tensor)
     if array.dtype.newbyteorder("<") in _NAMES:
         return array

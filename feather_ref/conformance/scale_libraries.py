@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feather_ref.blocks import BLOCK_FORMATS, BlockFormat, get_block_format
+from feather_ref.conformance.adapters import own_module
 from feather_ref.conformance.block_vectors import blocks_with_vectors
 from feather_ref.conformance.scales import Scales
 
@@ -136,7 +137,7 @@ def scale_functions(name: str, formats: tuple[str, ...] = ()) -> list[ScaleFunct
         raise ValueError(f"impl={name!r}: write module:function")
     try:
         if colon:
-            function = getattr(importlib.import_module(module), attribute)
+            function = getattr(own_module(module), attribute)
             if not callable(function):
                 raise ValueError(f"impl={name!r}: is no function")
             if not wanted:

@@ -322,7 +322,7 @@ OTHER_BLOCKS = ("mxfp8_e5m2", "mxfp6_e3m2", "mxint8", "fp8_1x128", "int8_g32", "
 LADDER = (  # each a few lines over the last
     ("a thread a row, byte by byte", naive_row),
     ("a warp a row, 128-bit loads", partial(gemv_row, cut=Cut(1, 1))),
-    ("four rows a warp", partial(gemv_row, cut=Cut(4, 1))),
+    ("two rows a warp, two loads at once", partial(gemv_row, cut=Cut(2, 1, 8, 2))),
     ("8 columns by tensor cores", columns_row),
 )
 

@@ -289,6 +289,8 @@ def test_formats_lists_and_filters() -> None:
     assert {row[1] for row in cells(ok("formats", "--bits", "4"))[1:]} == {"4"}
     assert [row[0] for row in cells(ok("formats", "binary5p2uf"))[1:]] == ["binary5p2uf"]
     assert "unknown format" in refused("formats", "nothing like it")
+    assert "'mxfp4' names block formats alone: add --blocks" in refused("formats", "mxfp4")
+    assert "'mxfp4' is a block format, for pack and fr.quantize_blocks" in refused("encode", "mxfp4", "1")
 
 
 def test_formats_lists_blocks() -> None:
@@ -385,6 +387,8 @@ def test_explain_takes_one_thing(arguments: tuple[str, ...]) -> None:
         (("encode", "e2m1", "1", "--overflow", "ocp_table3"), "has neither Inf nor NaN"),
         (("encode", '{"name": "wide", "bits": 40, "kind": "integer"}', "1"), "codes have at most 32"),
         (("decode", "e4m3", "100"), "codes[0] = 0x100 is not a code of 'e4m3'"),
+        (("decode", "e4m3", "F" * 17), "'FFFFFFFFFFFFFFFFF' is not a code: it has more than 64 bits"),
+        (("explain", "e4m3", "--code", "0b" + "1" * 65), "is not a code: it has more than 64 bits"),
         (("decode", "e4m3", "7G"), "'7G' is not a code"),
         (("decode", "e4m3", "-1"), "No such option"),
         (("table", "fp32"), "a table has at most 16"),

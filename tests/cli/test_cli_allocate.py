@@ -175,7 +175,7 @@ def test_nothing_that_is_read_is_written_over(folder: Path) -> None:
     for option in (("-o", "model.safetensors"), ("--draw", "link.png")):
         assert refused(*base, *option) == f"{option[1]}: is the input itself; write to another name"
     timed = (*base, "--cost", "time", "--times", "times.json", "-o", "times.json")
-    assert refused(*timed) == "times.json: is the bench file; write to another name"
+    assert refused(*timed) == "times.json: is the file of times; write to another name"
     line = refused(*base, "-o", "plan.svg", "--draw", "./plan.svg")
     assert line == "plan.svg: is to be the plan and the picture; write one to another name"
     assert {path: path.read_bytes() for path in folder.iterdir()} == before

@@ -148,7 +148,7 @@ def test_a_plan_goes_into_gguf(folder: Path) -> None:
     [
         (("-o", "a.safetensors", "--format", "mxfp5"), "unknown format 'mxfp5'; close:"),
         (("-o", "a.safetensors", "--format", "mxfp5"), "block formats: mxfp4"),
-        (("-o", "a.safetensors", "--format", "mxfp4", "--scale", "row"), "unknown format 'mxfp4'"),
+        (("-o", "a.safetensors", "--format", "mxfp4", "--scale", "row"), "'mxfp4' has scales of its own"),
         (("-o", "a.safetensors", "--format", "mxfp4", "--scale-rule", "nvfp4_te2026"), "it has no tensor scale"),
         (("-o", "a.safetensors", "--format", "mxfp4", "--scale-rule", "pow2"), "scale_rule must be one of floor"),
         (("-o", "a.safetensors", "--format", "mxfp4", "--scale-rule", "best"), "'best' is not one of"),

@@ -149,6 +149,14 @@ def test_diff_of_what_is_packed_and_what_is_not(folder: Path) -> None:
         ([0x30, 0x7E], [0.5, np.inf], "1 of 2 values differ, by at most inf at [1]"),
     ],
 )
+def test_diff_by_value_is_exact(folder: Path, codes: list[int], values: list[float], line: str) -> None:
+    packed = fr.PackedTensor(np.array([codes[0] | codes[1] << 8], np.uint32), None, (2,), "e4m3")
+    files.save("a.safetensors", {"t": packed})
+    np.save("b.npy", np.array(values))
+    result = run("diff", "a.safetensors", "b.npy")
+    assert (result.exit_code, result.output.splitlines()[1]) == (int("differ" in line), f"t: {line}")
+
+
 def test_diff_of_two_rows_with_one_name(folder: Path) -> None:
     """The same codes are not the same numbers."""
     for bias in (1, 2):
@@ -162,14 +170,6 @@ def test_diff_of_two_rows_with_one_name(folder: Path) -> None:
         "x1: 4 of 4 values differ, by at most 0.5 at [0]",
         "  [0]  1  0.5",
     ]
-
-
-def test_diff_by_value_is_exact(folder: Path, codes: list[int], values: list[float], line: str) -> None:
-    packed = fr.PackedTensor(np.array([codes[0] | codes[1] << 8], np.uint32), None, (2,), "e4m3")
-    files.save("a.safetensors", {"t": packed})
-    np.save("b.npy", np.array(values))
-    result = run("diff", "a.safetensors", "b.npy")
-    assert (result.exit_code, result.output.splitlines()[1]) == (int("differ" in line), f"t: {line}")
 
 
 def test_diff_takes_no_long_integer_for_a_value(folder: Path) -> None:

@@ -463,6 +463,7 @@ def test_every_id_of_blocks_has_a_suite() -> None:
 
 def test_hints() -> None:
     assert "try: feather-ref suites '*.mxfp4.*'" in refused("check", "mxfp4", stdin="")
+    assert "try: feather-ref suites '*.mxfp4.*'" in refused("suites", "mxfp4")
     assert "blocks are judged by `check`" in refused("conform", "--impl", "numpy", "--suite", "block.*")
     assert "close: " in refused("check", "block.f32.mxfp4.rne.sat.rule=mse.blk", stdin="")
     with pytest.raises(ValueError, match="no vectors for 'nvfp4' by 'mse'"):

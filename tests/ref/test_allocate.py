@@ -284,6 +284,8 @@ def test_tiles_are_not_for_vectors() -> None:
     [
         ({"budget": 0}, "budget must be finite and positive"),
         ({"budget": float("nan")}, "budget must be finite and positive"),
+        ({"budget": 10**400}, "budget must be finite and positive, got inf"),
+        ({"cost": "time", "times": {"mxfp4": 10**400}}, "mxfp4 must be finite and positive, got inf"),
         ({"budget": 2}, r"budget=2 bits a value is too little: the smallest formats take 4\.25"),
         ({"formats": ()}, "formats must name a format"),
         ({"formats": ("mxfp4", "MXFP4")}, "mxfp4 stands there twice"),
@@ -308,6 +310,19 @@ def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
 def test_bad_types(arguments: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match=next(iter(arguments))):
         allocate(TENSORS, **{"budget": 8.0, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("tensors", "message"),
+    [
+        ({5: np.ones(4)}, "tensors: names are text, got int"),
+        ([np.ones(4)], "tensors must be a mapping from names, got list"),
+        ({"a": np.ma.masked_array([1.0, 2.0], [0, 1])}, "tensor 'a': a masked array"),
+    ],
+)
+def test_bad_tensors(tensors: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        allocate(tensors, 8)
 
 
 def test_a_budget_without_end() -> None:

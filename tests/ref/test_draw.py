@@ -216,7 +216,11 @@ def test_steps_by_hand() -> None:
     ("call", "error", "text"),
     [
         (lambda: draw.rounding_regions("e4m3", 2, 1), ValueError, "lo < hi, got lo=2.0, hi=1.0"),
-        (lambda: draw.rounding_regions("e4m3", 0, float("inf")), ValueError, "must be finite"),
+        (lambda: draw.rounding_regions("e4m3", 0, float("inf")), ValueError, "hi must be finite"),
+        (lambda: draw.rounding_regions("e4m3", float("nan"), 1), ValueError, "lo must be finite"),
+        (lambda: draw.rounding_regions("e4m3", 0, 10**400), ValueError, "hi must be finite"),
+        (lambda: draw.rounding_regions("nf4", -1e308, 1e308), ValueError, r"lo must be finite, and at most 1e\+300"),
+        (lambda: draw.rounding_regions("e4m3", None, 1), TypeError, "lo must be a number, got NoneType"),  # type: ignore[arg-type]
         (lambda: draw.rounding_regions("fp32", 0, 1), ValueError, "more than 64 codes of 'fp32'"),
         (lambda: draw.rounding_regions("e4m3", 1, 2, "up"), ValueError, "rounding must be one of"),
         (lambda: draw.rounding_regions("e4m3", 1, 1 + 2.0**-52), ValueError, "float64 is too coarse for 'e4m3'"),

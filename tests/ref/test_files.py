@@ -436,6 +436,12 @@ def test_save_refuses_what_is_no_number(x: Any, tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+def test_a_mask_is_not_lost(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="tensor 'x': a masked array; fill it first"):
+        files.save(tmp_path / "a.npy", {"x": np.ma.masked_array([1.0, 2.0], [0, 1])})
+    assert not any(tmp_path.iterdir())
+
+
 def test_what_only_numpy_knows(tmp_path: Path) -> None:
     x = {"c": np.array([1 + 2j]), "l": np.array([1.5], np.longdouble)}
     files.save(tmp_path / "a.npz", x)

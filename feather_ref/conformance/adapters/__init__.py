@@ -17,6 +17,7 @@ import importlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from types import ModuleType
 from typing import Any
 
 from feather_ref import golden
@@ -99,6 +100,19 @@ KNOWN = {name: f"feather_ref.conformance.adapters.{name}:adapter" for name in ("
 """The adapters that are here, as module:object."""
 
 
+def own_module(name: str) -> ModuleType:
+    """A module by its name.
+
+    Raises ImportError, which asks for its folder where there is no such module.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name.partition(".")[0]:  # one that it imports
+            raise
+        raise ImportError(f"{error}; is its folder on PYTHONPATH?") from error
+
+
 def load(name: str) -> Adapter:
     """An adapter by its name, or by module:object.
 
@@ -108,7 +122,7 @@ def load(name: str) -> Adapter:
     if not colon:
         raise ValueError(f"impl must be one of {', '.join(KNOWN)}, or module:object; got {name!r}")
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        found = getattr(own_module(module), attribute)
         made = found if isinstance(found, Adapter) else found()
     except ImportError as error:
         raise ValueError(f"impl={name!r}: {error}") from error
