@@ -12,16 +12,17 @@ Source: design of this project.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from feather_ref._mixed import MixedBlockFormat, MixedBlockTensor, get_mixed_format, quantize_mixed
+from feather_ref._mixed import MIXED_FORMATS, MixedBlockFormat, MixedBlockTensor, get_mixed_format, quantize_mixed
 from feather_ref._rowjson import named_or_json, parse_row
 from feather_ref._sweep import Array
-from feather_ref.blocks import BlockFormat, BlockTensor, get_block_format, quantize_blocks
+from feather_ref.blocks import BLOCK_FORMATS, BlockFormat, BlockTensor, get_block_format, quantize_blocks
 from feather_ref.formats import Format
 from feather_ref.tensors import SCALES, PackedTensor, Scale, pack_tensor
 from feather_ref.words import check_lane
@@ -75,7 +76,14 @@ def parse_choice(fmt: object) -> Choice:
             continue
         return Choice(row.name, row)
     name, slash, scale = fmt.rpartition("/") if not fmt.rstrip().endswith("}") else (fmt, "", "")
-    return _plain(parse_row(name if slash else fmt), scale if slash else "")
+    try:
+        row = parse_row(name if slash else fmt)
+    except ValueError as error:
+        known = (*BLOCK_FORMATS, *MIXED_FORMATS)
+        close = difflib.get_close_matches(fmt.lower(), known, n=3)
+        more = f"; formats of blocks: {', '.join(close)}" if close else ""
+        raise ValueError(f"formats: {str(error).removeprefix('fmt: ')}{more}") from error
+    return _plain(row, scale if slash else "")
 
 
 def _plain(row: Format, scale: str) -> Choice:

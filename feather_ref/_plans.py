@@ -177,7 +177,7 @@ def _read_line(i: int, fields: Any, timed: bool) -> PlanLine:
     try:
         name = parse_choice(fields["format"]).name
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{where}: format: {error}") from None
+        raise ValueError(f"{where}: format: {str(error).removeprefix('formats: ')}") from None
     return PlanLine(**{**fields, "shape": tuple(fields["shape"]), "format": name})
 
 

@@ -40,6 +40,7 @@ from feather_ref._planned import pack_planned
 from feather_ref._plans import read_plan
 from feather_ref._rowjson import parse_row
 from feather_ref._sweep import Array
+from feather_ref.allocate import MIXED_FORMATS
 from feather_ref.blocks import BLOCK_FORMATS, BlockFormat, get_block_format
 from feather_ref.blocks import SCALE_RULES as BLOCK_RULES
 from feather_ref.codec import check_codes, value_table
@@ -157,6 +158,9 @@ def _read_target(ctx: click.Context, param: click.Parameter, value: str | None) 
     except click.BadParameter as error:
         if _is_blocks(str(value)):
             raise click.BadParameter(f"{value!r} has scales of its own; leave --scale out") from error
+        if value in MIXED_FORMATS:
+            what = f"{value!r} mixes formats; make a plan by `allocate --formats {value}`, and take --plan"
+            raise click.BadParameter(what) from error
         close = difflib.get_close_matches(str(value).lower(), BLOCK_FORMATS, n=3)
         more = f"; block formats: {', '.join(close)}" if close else ""
         raise click.BadParameter(f"{error.message}{more}") from error

@@ -194,3 +194,13 @@ def test_the_picture(folder: Path) -> None:
     ok("allocate", "model.safetensors", "--budget", "6", "--draw", "plan.svg")
     text = Path("plan.svg").read_text()
     assert text.startswith("<?xml") and "</svg>" in text
+
+
+def test_a_format_that_is_none(folder: Path) -> None:
+    """By its option, with what is close among the formats of blocks; and how a mixed one is packed."""
+    files.save("one.safetensors", {"w": np.ones((2, 32), np.float32)})
+    said = refused("allocate", "one.safetensors", "--budget", "5", "--formats", "mxfp7")
+    assert "formats: unknown format 'mxfp7'" in said
+    assert "mxfp" in said.partition("blocks:")[2]
+    said = refused("pack", "one.safetensors", "-o", "packed.safetensors", "--format", "mixed8")
+    assert "allocate --formats mixed8" in said

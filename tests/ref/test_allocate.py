@@ -380,7 +380,7 @@ def test_a_plan_comes_back_from_json_and_fits_the_schema() -> None:
         (("budget",), "4", "budget cannot be"),
         (("optimal",), 1, "optimal cannot be"),
         (("extra",), 1, "missing or unknown: 'extra'"),
-        (("tensors", 0, "format"), "mxfp5", r"tensors\[0\]: format: fmt: unknown format"),
+        (("tensors", 0, "format"), "mxfp5", r"tensors\[0\]: format: unknown format"),
         (("tensors", 1, "shape"), [2, -3], r"tensors\[1\]: shape is no list of sizes"),
         (("tensors", 1, "bytes"), True, r"tensors\[1\]: bytes cannot be"),
         (("tensors", 1, "name"), "w", "a tensor stands there twice"),
