@@ -22,7 +22,10 @@ def main() -> None:
 
 
 def _names(given: str) -> list[str]:
-    return [name.strip() for name in given.split(",") if name.strip()]
+    found = [name.strip() for name in given.split(",") if name.strip()]
+    if not found:
+        raise click.ClickException(f"{given!r} names nothing; names are separated by commas")
+    return found
 
 
 @main.command("compile")
@@ -52,7 +55,7 @@ def compile_command(archs: str, formats: str, kernels: str, cache: Path | None, 
             folder=cache,
             processes=processes,
         )
-    except (ValueError, launch.ToolkitError) as error:
+    except (ValueError, OSError, launch.ToolkitError) as error:
         raise click.ClickException(str(error)) from error
     for result in results:
         if as_json:
@@ -115,6 +118,8 @@ def bench(quick: bool, output: Path | None, drawn: Path | None) -> None:
 
     if TARGET != "gpu":
         raise click.ClickException("there is nothing to measure without a GPU")
+    if output is not None:
+        _check_folder(output)
     if drawn is not None:
         _check_picture(drawn)
 
@@ -138,14 +143,21 @@ def plot(figures: Path, picture: Path) -> None:
     _check_picture(picture)
     try:
         _draw(json.loads(figures.read_text(encoding="utf-8")), picture)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise click.ClickException(f"{figures}: no figures of a bench: {error}") from error
+
+
+def _check_folder(path: Path) -> None:
+    """Say before the long work what cannot be written."""
+    if not path.parent.is_dir():
+        raise click.ClickException(f"{path} cannot be written: there is no folder {path.parent}")
 
 
 def _check_picture(path: Path) -> None:
     """Say before the long work what cannot be drawn."""
     from importlib.util import find_spec
 
+    _check_folder(path)
     if path.suffix.lower() not in (".svg", ".png", ".pdf"):
         raise click.ClickException(f"{path} must end in .svg, .png or .pdf")
     if find_spec("matplotlib") is None:
@@ -159,7 +171,10 @@ def _draw(result: dict[str, Any], path: Path) -> None:
 
     figure = roofline.picture(result)
     with matplotlib.rc_context({"svg.hashsalt": "feather_kernels"}):  # the same picture on every run
-        figure.savefig(path, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+        try:
+            figure.savefig(path, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+        except OSError as error:
+            raise click.ClickException(f"{path} cannot be written: {error.strerror}") from error
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -127,9 +128,9 @@ def _is_aligned_lanes(array: Any, rows: int, stride: int, width: int, words: boo
 def decode(codes: Any, fmt: str | Format, *, dtype: Any = None, out: Any = None, stream: Any = None) -> Any:
     """The values of codes, exactly, as `feather_ref.decode` gives them.
 
-    codes: of dtype `feather_ref.code_dtype(fmt)`, any shape.  dtype: "float32" (None), "float16" or
-    "bfloat16", which must hold every value of the format; bfloat16 comes back as uint16 from NumPy
-    and CuPy.
+    codes: of dtype `feather_ref.code_dtype(fmt)`, any shape; bits above a code are not looked at.
+    dtype: "float32" (None), "float16" or "bfloat16", which must hold every value of the format;
+    bfloat16 comes back as uint16 from NumPy and CuPy.
 
     Raises TypeError or ValueError naming the argument.
     """
@@ -167,12 +168,18 @@ def unpack(
             raise TypeError(f"words must be uint32, got {given.name}")
         *lead, count = given.shape or (1,)
         lanes = count * 32 // row.storage_bits
-        columns = lanes if n is None else n
+        columns = lanes if n is None else _whole(n)
         if not 0 <= columns <= lanes:
             raise ValueError(f"n must be 0..{lanes} for {count} words of {row.name!r}, got {n}")
         shape = (*lead, columns)
     rows = (math.prod(shape[:-1]), shape[-1])
     return _numbers(given, row, row.storage_bits, row.storage_shift, shape, rows, scale, dtype, out, stream, True)
+
+
+def _whole(n: Any) -> int:
+    if not hasattr(n, "__index__") or isinstance(n, bool):
+        raise TypeError(f"n must be an int, got {type(n).__name__}")
+    return index(n)
 
 
 def _numbers(

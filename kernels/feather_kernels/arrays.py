@@ -108,6 +108,8 @@ def take(x: Any, name: str) -> Given:
 
 def _host_array(x: Any, name: str) -> Any:
     """x as NumPy's, without a copy where it speaks DLPack."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(f"{name}: a masked array; fill it first, for its mask would be lost")
     if not hasattr(x, "__dlpack__") or hasattr(x, "__array__") or hasattr(x, "__array_interface__"):
         return np.asarray(x)
     try:
@@ -234,6 +236,8 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: str) -> Any:
 
     Raises TypeError or ValueError naming `out`.
     """
+    if not (hasattr(out, "dtype") and hasattr(out, "flags")) and not is_torch(out):
+        raise TypeError(f"out must be an array of NumPy, CuPy or torch, got {type(out).__name__}")
     if dtype_name(out) not in (dtype, "uint16" if dtype == "bfloat16" else dtype):
         raise TypeError(f"out must have dtype {dtype}, got {dtype_name(out)}")
     if tuple(out.shape) != shape:
@@ -245,6 +249,8 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: str) -> Any:
     if host != _target.SIMULATOR:
         place = "host, since the kernels run in the simulator" if _target.SIMULATOR else "GPU"
         raise ValueError(f"out must be on the {place}")
+    if isinstance(out, np.ndarray) and not out.flags.writeable:
+        raise ValueError("out is read-only")
     return out.detach().numpy() if host and is_torch(out) else out
 
 

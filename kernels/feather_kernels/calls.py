@@ -48,6 +48,9 @@ def made(out: Any, given: Given, shape: tuple[int, ...], dtype: str, stream: int
     if out is None:
         return arrays.result(given, shape, dtype, stream)
     found = arrays.check_out(out, shape, dtype)
+    begin, x_begin = arrays.address(found), given.address
+    if begin < x_begin + int(given.array.nbytes) and x_begin < begin + int(found.nbytes):
+        raise ValueError("out shares memory with what is read")
     if not _target.SIMULATOR:
         check_devices(out=arrays.device_of(found), input=arrays.device_of(given.array))
     return found
@@ -70,6 +73,19 @@ def check_columns(columns: int) -> None:
         raise TypeError(f"columns must be an int, got {type(columns).__name__}")
     if columns < 1:
         raise ValueError(f"columns must be 1 or more, got {columns}")
+
+
+def check_cut(cut: Any, kind: Any) -> None:
+    """Refuse what divides no work: a `kind`, Cut, has whole numbers from 1 on, and whole groups of warps."""
+    if not isinstance(cut, kind):
+        raise TypeError(f"cut must be a {kind.__name__}, got {type(cut).__name__}")
+    for name, count in cut._asdict().items():
+        if not isinstance(count, int) or isinstance(count, bool):
+            raise TypeError(f"cut: {name} must be an int, got {type(count).__name__}")
+        if count < 1:
+            raise ValueError(f"cut: {name} must be 1 or more, got {count}")
+    if cut.warps > 32 or cut.warps % cut.splits:
+        raise ValueError(f"cut: warps must be a multiple of splits, {cut.splits}, up to 32; got {cut.warps}")
 
 
 def little(packed: PackedTensor) -> Any:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from feather_kernels import arrays, calls
+from feather_kernels import _target, arrays, calls
 from feather_kernels.matvec import Gemv, Shared
 from feather_ref import BlockFormat, BlockTensor, Format, PackedTensor, code_dtype, decode
 from feather_ref import isfinite as reference_isfinite
@@ -68,6 +68,29 @@ class Matrix(NamedTuple):
         return arrays.address(self.words) % 16 == 0 and self.stride % 4 == 0
 
 
+def check(W: DeviceTensor) -> None:  # noqa: N803 - the name of a matrix
+    """Refuse what is no matrix on the target; what its arrays must be is seen where they are taken.
+
+    Raises TypeError or ValueError naming the field.
+    """
+    if not isinstance(W.fmt, (Format, BlockFormat)):
+        raise TypeError(f"fmt must be a Format or a BlockFormat, as get_format gives it, got {type(W.fmt).__name__}")
+    if not isinstance(W.shape, (tuple, list)) or any(
+        not hasattr(size, "__index__") or isinstance(size, bool) for size in W.shape
+    ):
+        raise TypeError(f"shape must be two ints, (n, k), got {W.shape!r}")
+    if len(W.shape) != 2 or min(W.shape) < 0:
+        raise ValueError(f"W must have two axes, (n, k), got shape {tuple(W.shape)}")
+    if not isinstance(W.finite, (bool, np.bool_)):
+        raise TypeError(f"finite must be a bool, got {type(W.finite).__name__}")
+    for name, codes in (("words", W.words), ("scales", W.scales), ("zeros", W.zeros)):
+        missing = codes is None and name != "words"
+        if not missing and not (hasattr(codes, "shape") and hasattr(codes, "dtype")):
+            raise TypeError(f"{name} must be an array, got {type(codes).__name__}")
+        if codes is not None and name != "words" and isinstance(W.fmt, Format):
+            raise ValueError(f"{name}: {W.fmt.name!r} has no blocks")
+
+
 def take(W: PackedTensor | BlockTensor | DeviceTensor) -> Matrix:  # noqa: N803 - the name of a matrix
     """W on the target, uploaded where it is not there yet.
 
@@ -84,12 +107,12 @@ def take(W: PackedTensor | BlockTensor | DeviceTensor) -> Matrix:  # noqa: N803 
     if isinstance(W, BlockTensor):
         return _with_blocks(matrix, W.fmt, W.axis, W.scales, W.zeros, _plain(W))
     if isinstance(W.fmt, BlockFormat):
-        return _with_blocks(matrix, W.fmt, -1, *_given_blocks(W, W.fmt), W.finite)
+        return _with_blocks(matrix, W.fmt, -1, *_given_blocks(W, W.fmt), bool(W.finite))
     return matrix
 
 
 def _at_least_1d(scale: Any) -> Any:
-    return scale if hasattr(scale, "shape") and scale.shape else np.asarray(scale).reshape(1)
+    return scale if hasattr(scale, "shape") and scale.shape else np.atleast_1d(scale)
 
 
 # --- words ------------------------------------------------------------------------------------
@@ -116,8 +139,11 @@ def _given_rows(words: Any, n: int, needed: int) -> tuple[Any, int]:
     if arrays.dtype_name(words) not in ("uint32", "int32"):
         raise TypeError(f"words must be uint32, got {arrays.dtype_name(words)}")
     strides = words.stride() if arrays.is_torch(words) else tuple(s // 4 for s in words.strides)
-    if strides[1] != 1 and words.shape[1] > 1:
-        raise ValueError("words must be contiguous along k")
+    if (strides[1] != 1 and words.shape[1] > 1) or strides[0] < 0:
+        raise ValueError("words must be contiguous along k, and its rows in their order")
+    host = isinstance(words, np.ndarray) or (arrays.is_torch(words) and not words.is_cuda)
+    if host and not _target.SIMULATOR:
+        raise ValueError("words must be on the GPU; a PackedTensor or a BlockTensor is uploaded")
     return words, int(strides[0])
 
 
@@ -126,7 +152,7 @@ def _finite(W: PackedTensor | BlockTensor | DeviceTensor, fmt: Format) -> bool: 
     if not (fmt.has_nan or fmt.has_inf):
         return True
     if isinstance(W, DeviceTensor):
-        return W.finite
+        return bool(W.finite)
     codes = W.codes if isinstance(W, BlockTensor) else W.codes(strict=False)
     return bool(reference_isfinite(codes, fmt).all())
 

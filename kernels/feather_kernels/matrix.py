@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -184,6 +185,9 @@ def compile_all(tasks: Sequence[Task], processes: int = 1) -> Iterator[list[Comp
     """
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
+
+    if find_spec("numba") is None:
+        raise launch.ToolkitError("Numba compiles the kernels: install feather-ref[cuda13], or [cuda12]")
 
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         with _target.for_gpu():

@@ -131,7 +131,7 @@ class Plan:
         """W @ x.
 
         x: (k,), or (c, k) for a plan of c columns, of the dtype that `prepare` was told.  out: (n,) or (c, n), on
-        the device, of the result's dtype.
+        the device, of the result's dtype, and not x's memory.
         stream: of CuPy, torch, Numba or cuda.core, or its address; None is the current one of the library
         that x is from.  Threads may share a plan.  Where blocks share a row, as `explain` says, the plan
         has a workspace: its launches must follow each other, as those on one stream do.
@@ -233,8 +233,12 @@ def prepare(
     if mode not in MODES:
         raise ValueError(f"mode must be one of {', '.join(MODES)}; got {mode!r}")
     calls.check_columns(columns)
+    if cut is not None:
+        calls.check_cut(cut, Cut)
     if not isinstance(W, (PackedTensor, BlockTensor, DeviceTensor)):
         raise TypeError(f"W must be a PackedTensor, a BlockTensor or a DeviceTensor, got {type(W).__name__}")
+    if isinstance(W, DeviceTensor):
+        matrices.check(W)
     if len(W.shape) != 2:
         raise ValueError(f"W must have two axes, (n, k), got shape {W.shape}")
     names = [str(getattr(given, "name", given)).removeprefix("torch.") for given in (x, out)]
@@ -372,10 +376,13 @@ def gemv(
     Raises TypeError or ValueError naming the argument.
     """
     if isinstance(W, (Plan, ColumnsPlan)):
-        if bias is not None:
-            raise TypeError("bias belongs to prepare; W is a Plan")
+        if bias is not None or mode != "fast" or dtype != "float32":
+            raise TypeError("bias, dtype and mode belong to prepare; W is a Plan")
         return W(x, out=out, stream=stream)
     name = arrays.dtype_name(x) if hasattr(x, "dtype") else "float32"
     shape: tuple[int, ...] = getattr(x, "shape", ())
-    plan = prepare(W, x=name, out=dtype, bias=bias, mode=mode, columns=shape[0] if len(shape) == 2 else 1)
+    if len(shape) == 2 and not shape[0]:
+        raise ValueError(f"x must have a column or more, got shape {tuple(shape)}")
+    columns = max(2, shape[0]) if len(shape) == 2 else 1  # of one column too x is (c, k), where that was given
+    plan = prepare(W, x=name, out=dtype, bias=bias, mode=mode, columns=columns)
     return plan(x, out=out, stream=stream)

@@ -60,7 +60,7 @@ def reading(result: Mapping[str, Any]) -> float:
     Raises ValueError where a bench has none.
     """
     for row in result["rows"]:
-        if row["work"] == "read" and row.get("gbs"):
+        if row["work"] == "read" and row.get("gbs") and 0 < float(row["gbs"]) < math.inf:
             return float(row["gbs"])
     raise ValueError("the result has no row 'read': it says what the memory gives")
 

@@ -439,3 +439,35 @@ def test_other_arrays_never_go_the_short_way() -> None:
 def test_a_tensor_on_the_host_closes_no_way_for_those_on_the_gpu() -> None:
     torch, fixed = pytest.importorskip("torch"), None
     assert quick.make(torch.zeros(3), (2,), "float32", fixed) is None
+
+
+@pytest.mark.skipif(not _target.SIMULATOR, reason="arrays of NumPy are no result on the GPU")
+def test_where_a_result_cannot_be_written() -> None:
+    x = np.ones(64, np.float32)
+    plan = fk.prepare(fr.pack_tensor(np.ones((64, 64)), "e4m3"), x="float32")
+    sealed = np.zeros(64, np.float32)
+    sealed.flags.writeable = False
+    for out, text in (
+        ([0.0] * 64, "out must be an array of NumPy, CuPy or torch, got list"),
+        (sealed, "out is read-only"),
+        (x, "out shares memory with what is read"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=text):
+            plan(x, out=out)
+    for fmt, out in (("e4m3", x.view(np.uint8)[:64]), ("e4m3", x.view(np.uint8)[-64:]), ("fp32", x.view(np.uint32))):
+        with pytest.raises(ValueError, match="out shares memory with what is read"):
+            fk.encode(x, fmt, out=out)
+    assert x.tolist() == [1.0] * 64
+
+
+def test_a_mask_would_be_lost() -> None:
+    with pytest.raises(TypeError, match="x: a masked array; fill it first, for its mask would be lost"):
+        fk.encode(np.ma.array(np.ones(2, np.float32), mask=[0, 1]), "e4m3")
+
+
+@pytest.mark.parametrize("n", [True, 1.0, "1"])
+def test_how_many_is_a_whole_number(n: Any) -> None:
+    words = np.zeros(2, np.uint32)
+    with pytest.raises(TypeError, match=f"n must be an int, got {type(n).__name__}"):
+        fk.unpack(words, "e4m3", n)
+    assert fk.unpack(words, "e4m3", np.uint8(3)).tolist() == [0, 0, 0]

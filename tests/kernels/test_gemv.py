@@ -1,6 +1,7 @@
 """gemv: bit for bit what `feather_ref.ops.replay` makes of the stated order."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -188,9 +189,73 @@ def test_explain_names_kernel_and_bytes() -> None:
         (lambda W: fk.prepare(W, bias=np.zeros(3, np.float32)), ValueError, "bias must have 2 elements"),
         (lambda W: fk.prepare(W)(np.zeros(8, np.float32)), TypeError, "x must be float16, as prepared, got float32"),
         (lambda W: fk.prepare(W)(np.zeros(7, np.float16)), ValueError, r"x must have shape \(8,\), got \(7,\)"),
-        (lambda W: fk.gemv(fk.prepare(W), np.zeros(8, np.float16), bias=np.zeros(2)), TypeError, "bias belongs to"),
+        (lambda W: fk.gemv(fk.prepare(W), np.zeros(8, np.float16), bias=np.zeros(2)), TypeError, "bias, dtype and"),
     ],
 )
 def test_bad_input_is_named(call: object, kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=text):
         call(fr.pack_tensor(np.ones((2, 8)), "e4m3"))
+
+
+# --- what is refused --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize(
+    ("cut", "text"),
+    [
+        ((1, 1, 4, 1, 1), "cut must be a Cut, got tuple"),
+        (fk.Cut(rows=0), "cut: rows must be 1 or more, got 0"),
+        (fk.Cut(splits=-1), "cut: splits must be 1 or more, got -1"),
+        (fk.Cut(depth=0), "cut: depth must be 1 or more, got 0"),  # it would never end
+        (fk.Cut(rows=1.0), "cut: rows must be an int, got float"),  # type: ignore[arg-type]
+        (fk.Cut(splits=3), "cut: warps must be a multiple of splits, 3, up to 32; got 4"),
+        (fk.Cut(warps=33), "cut: warps must be a multiple of splits, 1, up to 32; got 33"),
+    ],
+)
+def test_a_cut_that_divides_nothing(cut: Any, text: str, columns: int) -> None:
+    with pytest.raises((TypeError, ValueError), match=text):
+        fk.prepare(fr.pack_tensor(np.ones((2, 8)), "e4m3"), cut=cut, columns=columns)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "text"),
+    [
+        ("words", None, "words must be an array, got NoneType"),
+        ("words", [[1, 2]], "words must be an array, got list"),
+        ("fmt", "e4m3", "fmt must be a Format or a BlockFormat, as get_format gives it, got str"),
+        ("shape", 8, r"shape must be two ints, \(n, k\), got 8"),
+        ("shape", (2.0, 8), r"shape must be two ints, \(n, k\), got \(2.0, 8\)"),
+        ("shape", (2, -8), r"W must have two axes, \(n, k\), got shape \(2, -8\)"),
+        ("finite", "no", "finite must be a bool, got str"),
+        ("scales", np.zeros((2, 1), np.uint8), "scales: 'e4m3' has no blocks"),
+        ("scale", [1.0, 2.0], "scale must be float32, got float64"),
+    ],
+)
+def test_a_device_tensor_that_is_none(field: str, value: Any, text: str) -> None:
+    W = fr.pack_tensor(np.ones((2, 8)), "e4m3")
+    given = {"words": W.words, "shape": (2, 8), "fmt": W.fmt, field: value}
+    with pytest.raises((TypeError, ValueError), match=text):
+        fk.prepare(fk.DeviceTensor(**given))
+
+
+@pytest.mark.skipif(not _target.SIMULATOR, reason="rows on the GPU are of CuPy or torch")
+def test_rows_backwards_are_refused() -> None:
+    W = fr.pack_tensor(np.ones((2, 8)), "e4m3")
+    with pytest.raises(ValueError, match="words must be contiguous along k, and its rows in their order"):
+        fk.prepare(fk.DeviceTensor(W.words[::-1], (2, 8), W.fmt))
+
+
+@pytest.mark.parametrize("mode", fk.products.MODES)
+def test_one_column_of_two_axes(mode: str) -> None:
+    W, x = fr.pack_tensor(np.ones((2, 8)), "e4m3"), np.ones((1, 8), np.float16)
+    assert fk.gemv(W, x, mode=mode).tolist() == [[8.0, 8.0]]
+    with pytest.raises(ValueError, match=r"x must have a column or more, got shape \(0, 8\)"):
+        fk.gemv(W, x[:0], mode=mode)
+
+
+@pytest.mark.parametrize("given", [{"bias": np.ones(2, np.float32)}, {"dtype": "float16"}, {"mode": "ordered"}])
+def test_a_plan_has_its_own_choices(given: dict[str, Any]) -> None:
+    plan = fk.prepare(fr.pack_tensor(np.ones((2, 8)), "e4m3"))
+    with pytest.raises(TypeError, match="bias, dtype and mode belong to prepare; W is a Plan"):
+        fk.gemv(plan, np.ones(8, np.float16), **given)
