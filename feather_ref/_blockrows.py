@@ -69,6 +69,11 @@ class BlockFormat:
         return self.name
 
     @property
+    def spare_code(self) -> int | None:
+        """The element code that another implementation need not give: -2 of MX's int8 may be -(2 - 2**-6) (MX 1.0)."""
+        return self.element.sign_mask if self.element.name == "mxint8" else None
+
+    @property
     def tile(self) -> tuple[int, int]:
         """The block as (rows, columns); rows is 1 for a block along one axis."""
         return (1, self.block[0]) if len(self.block) == 1 else (self.block[0], self.block[1])

@@ -391,7 +391,7 @@ def _c_blocks(vector_id: str, folder: Path | None) -> Iterator[str]:
     tensors = [None] * len(found.x) if found.tensor is None else found.tensor.tolist()
     rows = zip(tensors, found.x.tolist(), found.scale.tolist(), found.z.tolist(), found.j.tolist(), strict=True)
     nans = " || ".join(f"scale == 0x{lo:02X}u" for lo, hi in nan_ranges(bfmt.scale) for lo in range(lo, hi + 1))
-    least = bfmt.element.sign_mask if bfmt.element.name == "mxint8" else None
+    least = bfmt.spare_code
     yield "/*"
     yield from _head(vector_id, " *", folder)
     yield " */"

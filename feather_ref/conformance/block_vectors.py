@@ -293,9 +293,8 @@ def block_digits(z: Array, j: Array, bfmt: BlockFormat) -> Array:
     """The digit of each code: a NaN scale leaves the elements free, and -128 of MX's int8 may be -127."""
     digits = np.repeat(j[:, None], z.shape[1], axis=1)
     digits[j == 2, 1:] = 0
-    if bfmt.element.name == "mxint8":
-        least = bfmt.element.sign_mask
-        digits[:, 1:][(z[:, 1:] == least) & (digits[:, 1:] == 1)] = 3
+    if bfmt.spare_code is not None:
+        digits[:, 1:][(z[:, 1:] == bfmt.spare_code) & (digits[:, 1:] == 1)] = 3
     return digits
 
 

@@ -271,13 +271,13 @@ def test_chunks_do_not_show(fmt: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_memory_is_bounded() -> None:
-    x = np.ones((1024, 1024), np.float32)
+    x = np.ones((2048, 1024), np.float32)
     quantize_blocks(x[:1], "nvfp4")
     tracemalloc.start()
     tensor = quantize_blocks(x, "nvfp4")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak - tensor.codes.nbytes - tensor.scales.nbytes < 6 << 20  # the array and its float64: 4 and 8 MiB
+    assert peak - tensor.codes.nbytes - tensor.scales.nbytes < 10 << 20  # the array and its float64: 8 and 16 MiB
 
 
 # --- sources ----------------------------------------------------------------------------------

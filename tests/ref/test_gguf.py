@@ -530,7 +530,7 @@ def test_a_type_that_is_only_copied_goes_nowhere_else(tmp_path: Path) -> None:
 
 
 def test_memory_stays_near_one_tensor(tmp_path: Path) -> None:
-    x = np.zeros((512, 1024), np.float32)
+    x = np.zeros((2048, 1024), np.float32)
     files.save(tmp_path / "a.gguf", {f"w{i}": x for i in range(6)})
     tracemalloc.start()
     try:
