@@ -125,24 +125,17 @@ def _read_format(ctx: click.Context, param: click.Parameter, value: str | None) 
         text = Path(value[1:]).read_text(encoding="utf-8").strip() if value.startswith("@") else value
         return parse_row(text)
     except (ValueError, TypeError, OSError) as error:
-        if _is_number(value):
+        if _reads(read_number, value):
             raise click.BadParameter(f"{value!r} is a number; the format comes first: e4m3 {value}") from error
-        if _is_blocks(value):
+        if _reads(get_block_format, value):
             raise click.BadParameter(f"{value!r} is a block format, for pack and fr.quantize_blocks") from error
         raise click.BadParameter(str(error).removeprefix("fmt: ")) from error
 
 
-def _is_number(text: str) -> bool:
+def _reads(read: Callable[[str], object], text: str) -> bool:
+    """Whether a reader takes a text."""
     try:
-        read_number(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_blocks(text: str) -> bool:
-    try:
-        get_block_format(text)
+        read(text)
     except ValueError:
         return False
     return True
@@ -156,7 +149,7 @@ def _read_target(ctx: click.Context, param: click.Parameter, value: str | None) 
     try:
         return _read_format(ctx, param, value)
     except click.BadParameter as error:
-        if _is_blocks(str(value)):
+        if _reads(get_block_format, str(value)):
             raise click.BadParameter(f"{value!r} has scales of its own; leave --scale out") from error
         if value in MIXED_FORMATS:
             what = f"{value!r} mixes formats; make a plan by `allocate --formats {value}`, and take --plan"
@@ -354,7 +347,7 @@ def explain_(
     if what is not None and re.fullmatch(r"0[xb][0-9a-f]+", what, re.IGNORECASE):
         code = what
     elif what is not None:
-        if not _is_number(what) and re.fullmatch(r"[0-9a-f]+", what, re.IGNORECASE):
+        if not _reads(read_number, what) and re.fullmatch(r"[0-9a-f]+", what, re.IGNORECASE):
             raise ValueError(f"{what!r} is not a number; a code is written 0x{what}")
         value = what
     if word is not None:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from feather_ref import block_oracle, golden, oracle
 from feather_ref.blocks import BLOCK_FORMATS, BlockFormat, get_block_format, quantize_blocks
-from feather_ref.conformance.vectors import CorruptError, Steps, check_file, names_of, steps
+from feather_ref.conformance.vectors import CorruptError, Steps, Vectors, check_file, names_of, steps
 from feather_ref.formats import Format, get_format
 from feather_ref.golden import BlockQuestion, Question
 
@@ -37,25 +37,8 @@ _FP32 = get_format("fp32")
 _TENSOR_AMAX = (2688.0, 1.0, 1.9921875, 3.0, 2.0**-100, 2.0**120)  # of the tensors that are dequantized
 
 
-class BlockVectors(Protocol):
-    """What a suite of blocks asks of its vectors."""
-
-    @property
-    def size(self) -> int:
-        """How many records there are."""
-
-    @property
-    def proof(self) -> str:
-        """What a pass proves."""
-
-    def operands(self, start: int, stop: int) -> tuple[Array, ...]:
-        """Bit patterns, a column for each number of a record."""
-
-    def expected(self, start: int, stop: int) -> Array:
-        """The codes, a row for each record."""
-
-    def digits(self, index: Array) -> Array:
-        """The judge digits, a row for each record."""
+class BlockVectors(Vectors, Protocol):
+    """What a suite of blocks asks of its vectors: a column for each number of a record, a row of codes and digits."""
 
     def name(self, index: int) -> str:
         """What the manifest calls the class of a record; "" where it says nothing."""
