@@ -2,10 +2,10 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-PYTESTFLAGS ?= -n 2
+PYTESTFLAGS ?= -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lowest bench golden exhaustive cubins mutants notebooks shots docs clean
+.PHONY: help demo test compile lowest bench golden exhaustive cubins mutants notebooks shots docs clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1	\2/p' Makefile
@@ -14,11 +14,15 @@ help: ## show this list
 demo: $(VENV)/.demo ## train on the digits, pack the weights, check every word
 	$(VENV)/bin/python tools/demo.py
 
-test: $(VENV)/.test ## what CI runs: lint, types, arrows, tests
+test: $(VENV)/.test ## what CI runs: lint, types, arrows, tests, kernels compiled
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS)
+	$(MAKE) compile
+
+compile: $(VENV)-cubins/.cubins ## a part of `make test`: kernels of every format, without a GPU, and what surrounds compiling
+	$(VENV)-cubins/bin/python -m pytest $(PYTESTFLAGS) -m toolkit tests/kernels
 
 lowest: ## tests and demo on the oldest dependencies that we promise
 	$(PYTHON) -m venv --clear $(VENV)-lowest
@@ -36,7 +40,7 @@ bench: $(VENV)/.test ## speed of codec and judge beside NumPy and ml_dtypes
 golden: $(VENV)/.test ## make data/golden again
 	$(VENV)/bin/python tools/make_golden.py
 
-exhaustive: $(VENV)/.test ## all 2**32 float32 against a C program and the golden files (minutes; needs gcc)
+exhaustive: $(VENV)/.test ## all 2**32 float32 against a C program and the golden files, all pairs of NVFP4 (a quarter of an hour; needs gcc)
 	$(VENV)/bin/python tests/exhaustive/sweep.py --log tests/exhaustive/results/log.json
 	$(VENV)/bin/python tools/make_golden.py --prove --log tests/exhaustive/results/golden.json
 	$(VENV)/bin/python tests/exhaustive/pairs.py --log tests/exhaustive/results/nvfp4_pairs.json
@@ -56,16 +60,22 @@ docs: $(VENV)/.docs $(VENV)/.lite notebooks ## run the tutorials, and build the 
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict
 	$(VENV)/bin/python tools/docs_links.py
 
-cubins: $(VENV)/.cuda13 ## compile every kernel for every architecture, without a GPU (half an hour)
-	$(VENV)/bin/python -m feather_kernels compile --processes 2
+cubins: $(VENV)-cubins/.cubins ## compile every kernel for every architecture, without a GPU (long); says registers and spills
+	$(VENV)-cubins/bin/python -m feather_kernels compile --processes 2
 
 clean: ## remove environments, caches and builds
-	rm -rf $(VENV) $(VENV)-lowest build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-cubins $(VENV)-lowest build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # A half-made environment would look finished the next time.
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+
+# Apart, so that all other tests run without Numba, and with the newest NumPy.
+$(VENV)-cubins/.cubins: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-cubins
+	$(VENV)-cubins/bin/python -m pip install --quiet -e '.[cubins]'
+	@touch $@
 
 # One stamp for each extra: installed once, and again when pyproject.toml changes.
 $(VENV)/.%: pyproject.toml $(VENV)/bin/python

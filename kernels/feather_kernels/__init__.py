@@ -19,7 +19,8 @@ from feather_kernels.api import decode, encode, pack, unpack
 from feather_kernels.cuts import Cut
 from feather_kernels.matrices import DeviceTensor
 from feather_kernels.matrix import precompile
-from feather_kernels.products import Plan, gemv, prepare
+from feather_kernels.plans import Plan
+from feather_kernels.products import gemv, prepare
 
 __all__ = [
     "TARGET",

@@ -30,12 +30,13 @@ def _names(given: str) -> list[str]:
 
 @main.command("compile")
 @click.option("--archs", default=ALL, show_default=True, help="As 75,90,120; all: what this toolkit compiles for.")
-@click.option("--formats", default=ALL, show_default=True, help="As e4m3,mxfp8_e4m3; all: every plain one.")
+@click.option("--formats", default=ALL, show_default=True, help="As e4m3,mxfp8_e4m3; all: those of blocks too.")
 @click.option(
     "--kernels",
     default=ALL,
     show_default=True,
-    help="Of gemv, gemv2, gemv4, pack, unpack; prepared: all that prepare takes; columns: for several columns.",
+    help="Of gemv, gemv2, gemv4, pack, unpack; prepared: all that prepare takes; columns: for several columns; "
+    "chosen: both for one size; all: chosen, pack, unpack.",
 )
 @click.option("--cache", type=click.Path(path_type=Path), help="Where to keep the cubins; the user's cache otherwise.")
 @click.option("--processes", default=1, show_default=True, help="How many compile at once.")
@@ -50,8 +51,8 @@ def compile_command(archs: str, formats: str, kernels: str, cache: Path | None, 
     try:
         results = matrix.precompile(
             None if archs == ALL else _names(archs),
-            None if formats == ALL else _names(formats),
-            kernels=matrix.KERNELS if kernels == ALL else _names(kernels),
+            matrix.every_row() if formats == ALL else _names(formats),
+            kernels=matrix.MATRIX if kernels == ALL else _names(kernels),
             folder=cache,
             processes=processes,
         )
@@ -72,11 +73,13 @@ def compile_command(archs: str, formats: str, kernels: str, cache: Path | None, 
 @main.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--formats", default=ALL, show_default=True, help="As e4m3,mxfp4.")
-@click.option("--exhaustive", is_flag=True, help="All 2**32 float32 into e4m3 and e5m2 too (minutes; needs a GPU).")
+@click.option("--exhaustive", is_flag=True, help="All 2**32 float32 into e4m3 and e5m2 too (a minute; needs a GPU).")
 def selftest(as_json: bool, formats: str, exhaustive: bool) -> None:
     """Check the kernels on this machine, bit for bit; status 1 where one is wrong."""
     from feather_kernels import TARGET, _target, selftest
 
+    if exhaustive and TARGET != "gpu":
+        raise click.ClickException("--exhaustive needs a GPU")
     processes = min(16, os.cpu_count() or 1) if TARGET == "gpu" else 1
     names = None if formats == ALL else _names(formats)
     try:
@@ -84,8 +87,7 @@ def selftest(as_json: bool, formats: str, exhaustive: bool) -> None:
     except ValueError as error:
         raise click.ClickException(str(error)) from error
     if exhaustive:
-        for fmt in ("e4m3", "e5m2"):
-            found += [selftest.exhaustive(fmt, processes, overflow=name) for name in ("saturate", "nonsaturating")]
+        found += [(str(result), bool(result)) for result in selftest.every_float32()]
     wrong = [name for name, right in found if not right]
     if as_json:
         click.echo(json.dumps({"target": TARGET, "arch": _target.ARCH, "checks": len(found), "wrong": wrong}))

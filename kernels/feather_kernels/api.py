@@ -7,122 +7,72 @@ Source: design of this project.
 
 from __future__ import annotations
 
-import math
-from functools import lru_cache
 from operator import index
 from typing import Any
 
-import numpy as np
-
-from feather_kernels import arrays, calls, jobs
-from feather_kernels.arrays import DTYPES, NUMBERS, Given
-from feather_kernels.convert import QUADS, THREADS, aligned, pack_quads
+from feather_kernels import calls
+from feather_kernels.arrays import DTYPES, NUMBERS
+from feather_kernels.conversions import Packing, Unpacking, kept
 from feather_kernels.decoders import check_exact
-from feather_kernels.encoders import REFUSED, Special
-from feather_ref import Format, PackedTensor, code_dtype, get_format
-from feather_ref import encode as reference_encode
-from feather_ref.policy import Policy, resolve
-
-_HIGHEST_GRID = 65535
+from feather_ref import Format, PackedTensor, get_format
+from feather_ref.codec import check_random
+from feather_ref.policy import resolve
 
 
-def _number_row(given: Given, name: str) -> str:
-    row = NUMBERS.get(given.name)
-    if row is None:
-        raise TypeError(f"{name} must be float16, bfloat16 or float32, got {given.name}")
-    return row
+@kept
+def _packing(words: bool, fmt: str | Format, n_bits: Any = None, **policies: Any) -> Packing:
+    policy = resolve(get_format(fmt), **policies)
+    checked = check_random(policy.rounding, None if n_bits is None else 0, n_bits, ())
+    return Packing(policy, words, 0 if checked is None else checked[1])
 
 
-# --- numbers to codes and words ---------------------------------------------------------------
-
-
-def encode(x: Any, fmt: str | Format, *, out: Any = None, stream: Any = None, **policies: Any) -> Any:
+def encode(
+    x: Any, fmt: str | Format, *, out: Any = None, stream: Any = None, random_bits: Any = None,
+    n_bits: int | None = None, **policies: Any,
+) -> Any:  # fmt: skip
     """The codes of x, as `feather_ref.encode` gives them.
 
     x: float16, bfloat16 or float32, any shape, of NumPy, CuPy, torch ...; the codes come back as that
-    library's arrays, of dtype `feather_ref.code_dtype(fmt)`.  policies: rounding, but for the
-    stochastic ones, overflow, nan, negative.
+    library's arrays, of dtype `feather_ref.code_dtype(fmt)`.  policies: rounding, overflow, nan, negative.
+    random_bits, n_bits: for stochastic rounding, as `feather_ref.encode` takes them, or uint32 on the GPU
+    of the shape of x, whose low n_bits are looked at.
 
     Raises what `feather_ref.encode` raises, and ValueError for what no kernel has.
     """
-    row = get_format(fmt)
-    given = arrays.take(x, "x")
-    width = 8 * code_dtype(row).itemsize
-    shape = given.shape
-    with calls.here(given):
-        made = calls.made(out, given, shape, code_dtype(row).name, arrays.named_stream(stream, given, "x"))
-        _pack(given, resolve(row, **policies), width, 0, made, (1, math.prod(shape)), False, stream)
-    return arrays.give(given, made) if out is None else out
+    return _packed(False, x, fmt, out, stream, random_bits, n_bits, policies)
 
 
-def pack(x: Any, fmt: str | Format, *, out: Any = None, stream: Any = None, **policies: Any) -> Any:
+def pack(
+    x: Any, fmt: str | Format, *, out: Any = None, stream: Any = None, random_bits: Any = None,
+    n_bits: int | None = None, **policies: Any,
+) -> Any:  # fmt: skip
     """The words of x, as `feather_ref.pack` gives them in order "little".
 
-    x: (..., n), as for `encode`.  Returns (..., ceil(n * storage_bits / 32)) uint32.
+    x: (..., n), and the rest, as for `encode`.  Returns (..., ceil(n * storage_bits / 32)) uint32.
 
     Raises as `encode`.
     """
-    row = get_format(fmt)
-    given = arrays.take(x, "x")
-    *lead, n = given.shape or (1,)
-    words = -(-n * row.storage_bits // 32)
-    rows = (1, math.prod(lead) * n) if n * row.storage_bits % 32 == 0 else (math.prod(lead), n)
-    with calls.here(given):
-        made = calls.made(out, given, (*lead, words), "uint32", arrays.named_stream(stream, given, "x"))
-        _pack(given, resolve(row, **policies), row.storage_bits, row.storage_shift, made, rows, True, stream)
-    return arrays.give(given, made) if out is None else out
+    return _packed(True, x, fmt, out, stream, random_bits, n_bits, policies)
 
 
-def _pack(
-    given: Given, policy: Policy, width: int, shift: int, made: Any, size: tuple[int, int], words: bool, stream: Any
-) -> None:
-    """Launch `pack` over `size` rows and columns."""
-    source = _number_row(given, "x")
-    rows, n = size
-    if rows * n == 0:
-        return
-    calls.check_size(rows * n)
-    number_bits = get_format(source).bits
-    y_stride = -(-n * width // 32) if words else n
-    vector = _is_aligned(given.address, rows, n, number_bits) and _is_aligned_lanes(made, rows, y_stride, width, words)
-    job = jobs.pack_job(policy, source, width, shift, vector, words)
-    special = Special.of(policy)
-    refuses = REFUSED in (*special.nan, special.negative)
-    x_kinds, y_kinds = job.arguments[:2], job.arguments[2:4]
-    arguments = (*arrays.pointers(given.array, x_kinds), *arrays.pointers(made, y_kinds))
-    lanes = -(-y_stride * 32 // width) if words else n  # also those that fill the last word up
-    grid, at = _grid(rows, lanes, pack_quads(policy, width, shift)), arrays.stream_of(stream, given)
-    with arrays.cupy_stream(at if refuses else None):  # which writes the status, and reads it
-        status = arrays.upload(np.zeros(1, np.uint32)) if refuses else None
-        arguments = (*arguments, *arrays.pointers(status, ("u32*",)), rows, n, n, y_stride)
-        calls.run(job, grid, THREADS, arguments, at)
-        if status is not None and int(status[0]):
-            _explain_refusal(given, policy)
+def _packed(
+    words: bool, x: Any, fmt: str | Format, out: Any, stream: Any, random: Any, n_bits: Any, policies: dict[str, Any]
+) -> Any:
+    if random is None and n_bits is None:
+        return _packing(words, fmt, **policies)(x, out, stream)
+    made = _packing(words, fmt, n_bits, **policies)
+    check_random(made.policy.rounding, random if random is None else 0, n_bits, ())
+    return made.run(x, out, stream, random)
 
 
-def _explain_refusal(given: Given, policy: Policy) -> None:
-    """Let the reference say which element is refused, and why."""
-    choices: dict[str, Any] = {"overflow": policy.overflow, "nan": policy.nan, "negative": policy.negative}
-    reference_encode(arrays.host(given), policy.fmt, **choices)
-    raise ValueError(f"x: an element is NaN or negative, which {policy.fmt.name!r} does not hold")
-
-
-def _grid(rows: int, lanes: int, quads: int) -> tuple[int, int]:
-    return -(-lanes // (4 * quads * THREADS)), min(rows, _HIGHEST_GRID)
-
-
-def _is_aligned(address: int, rows: int, n: int, bits: int) -> bool:
-    """Whether every row of numbers begins at a whole quad."""
-    return address % (bits // 2) == 0 and (rows == 1 or n % 4 == 0)
-
-
-def _is_aligned_lanes(array: Any, rows: int, stride: int, width: int, words: bool) -> bool:
-    """Whether every row of lanes does; stride: in words, or in lanes."""
-    size = aligned(width)
-    return arrays.address(array) % size == 0 and (rows == 1 or stride * (4 if words else width // 8) % size == 0)
-
-
-# --- codes and words to numbers ---------------------------------------------------------------
+@kept
+def _unpacking(words: bool, fmt: str | Format, dtype: Any, n: Any = None, scaled: bool = False) -> Unpacking:
+    row, name = get_format(fmt), "float32" if dtype is None else str(getattr(dtype, "name", dtype))
+    name = name.removeprefix("torch.")
+    if name not in NUMBERS:
+        raise TypeError(f"dtype must be float32, float16 or bfloat16, got {dtype!r}")
+    _check_target(row, NUMBERS[name], scaled)
+    return Unpacking(row, words, name, None if n is None else _whole(n), scaled)
 
 
 def decode(codes: Any, fmt: str | Format, *, dtype: Any = None, out: Any = None, stream: Any = None) -> Any:
@@ -134,13 +84,7 @@ def decode(codes: Any, fmt: str | Format, *, dtype: Any = None, out: Any = None,
 
     Raises TypeError or ValueError naming the argument.
     """
-    row = get_format(fmt)
-    given = arrays.take(codes, "codes")
-    wanted = code_dtype(row).name
-    if given.name not in (wanted, wanted.removeprefix("u")):
-        raise TypeError(f"codes must be {wanted}, got {given.name}")
-    width = 8 * code_dtype(row).itemsize
-    return _numbers(given, row, width, 0, given.shape, (1, math.prod(given.shape)), None, dtype, out, stream)
+    return _unpacking(False, fmt, dtype)(codes, out, stream)
 
 
 def unpack(
@@ -157,23 +101,12 @@ def unpack(
     if isinstance(words, PackedTensor):
         if fmt is not None or n is not None:
             raise TypeError("a PackedTensor brings its own fmt and n")
-        packed = words
-        given = arrays.take(calls.little(packed), "words")
-        row, shape, scale = packed.fmt, packed.shape or (1,), packed.scale
-    else:
-        if fmt is None:
-            raise TypeError("fmt is missing: words do not say what they hold")
-        given, row, scale = arrays.take(words, "words"), get_format(fmt), None
-        if given.name not in ("uint32", "int32"):
-            raise TypeError(f"words must be uint32, got {given.name}")
-        *lead, count = given.shape or (1,)
-        lanes = count * 32 // row.storage_bits
-        columns = lanes if n is None else _whole(n)
-        if not 0 <= columns <= lanes:
-            raise ValueError(f"n must be 0..{lanes} for {count} words of {row.name!r}, got {n}")
-        shape = (*lead, columns)
-    rows = (math.prod(shape[:-1]), shape[-1])
-    return _numbers(given, row, row.storage_bits, row.storage_shift, shape, rows, scale, dtype, out, stream, True)
+        columns, scale = (words.shape or (1,))[-1], words.scale
+        made = _unpacking(True, words.fmt, dtype, columns, scale is not None)
+        return made.run(calls.little(words), out, stream, scale)
+    if fmt is None:
+        raise TypeError("fmt is missing: words do not say what they hold")
+    return _unpacking(True, fmt, dtype, n)(words, out, stream)
 
 
 def _whole(n: Any) -> int:
@@ -182,36 +115,6 @@ def _whole(n: Any) -> int:
     return index(n)
 
 
-def _numbers(
-    given: Given, row: Format, width: int, shift: int, shape: tuple[int, ...], size: tuple[int, int], scale: Any,
-    dtype: Any, out: Any, stream: Any, words: bool = False,
-) -> Any:  # fmt: skip
-    """Launch `unpack` over `size` rows and columns."""
-    name = "float32" if dtype is None else str(getattr(dtype, "name", dtype)).removeprefix("torch.")
-    if name not in NUMBERS:
-        raise TypeError(f"dtype must be float32, float16 or bfloat16, got {dtype!r}")
-    target = NUMBERS[name]
-    _check_target(row, target, scale is not None)
-    rows, n = size
-    with calls.here(given):
-        made = calls.made(out, given, shape, name, arrays.named_stream(stream, given, "words" if words else "codes"))
-        if rows * n == 0:
-            return arrays.give(given, made) if out is None else out
-        calls.check_size(rows * n)
-        number_bits = get_format(target).bits
-        x_stride = given.shape[-1] if words and given.shape else n
-        vector = _is_aligned(arrays.address(made), rows, n, number_bits)
-        vector = vector and _is_aligned_lanes(given.array, rows, x_stride, width, words)
-        job = jobs.unpack_job(row, target, width, shift, vector, words, scale is not None)
-        factors = None if scale is None else arrays.upload(np.ascontiguousarray(scale.reshape(-1)))
-        arguments = (*arrays.pointers(given.array, job.arguments[:2]), *arrays.pointers(made, job.arguments[2:4]))
-        arguments = (*arguments, *arrays.pointers(factors, ("f32*",)), rows, n, x_stride, n)
-        arguments = (*arguments, int(factors is not None and factors.size > 1))
-        calls.run(job, _grid(rows, n, QUADS), THREADS, arguments, arrays.stream_of(stream, given))
-    return arrays.give(given, made) if out is None else out
-
-
-@lru_cache(maxsize=256)
 def _check_target(row: Format, target: str, scaled: bool) -> None:
     """Refuse numbers that do not hold every value."""
     check_exact(row)

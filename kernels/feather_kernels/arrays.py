@@ -156,6 +156,11 @@ def upload(array: Any) -> Any:
     return driver.cupy().asarray(array)
 
 
+def wait_for_uploads() -> None:
+    """Wait until what was uploaded, and computed of it, is there for every stream: CuPy's current one had it."""
+    driver.cupy().cuda.get_current_stream().synchronize()
+
+
 def empty(shape: tuple[int, ...], dtype: str) -> Any:
     """New memory on the target."""
     if _target.SIMULATOR:

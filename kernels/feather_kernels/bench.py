@@ -14,24 +14,26 @@ import platform
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import feather_kernels as fk
 import feather_ref as fr
-from feather_kernels import ceilings, gpu, launch, matrix, naive
+from feather_kernels import ceilings, gpu, jobs, launch, matrix, naive
+from feather_kernels.arrays import NUMBERS
 from feather_kernels.calls import run
 from feather_kernels.cuts import Cut
 from feather_kernels.launch import Job
 from feather_kernels.matvec import Gemv
-from feather_kernels.samples import device_matrices, host_rows
+from feather_kernels.samples import device_matrices, host_rows, row_of
 from feather_ref import ops
+from feather_ref.policy import resolve
 
 Row = dict[str, Any]
 Run = Callable[[int, Any], None]
@@ -41,6 +43,37 @@ ADVICE = (
     "Do not use packed weights where one column times a small matrix is all there is (below about 4 MB a launch is the "
     "price), nor with hundreds of columns: unpack once and let cuBLAS multiply."
 )
+
+
+class Product(NamedTuple):
+    """A product to measure: W of a format or a block format, and how it is prepared.
+
+    finite: whether W is known to have neither Inf nor NaN.  columns: above 1, by tensor cores.
+    step: of the ladder, what it shows.
+    """
+
+    name: str
+    n: int
+    k: int
+    x: str = "float16"
+    finite: bool = True
+    cut: Cut | None = None
+    columns: int = 1
+    step: str = ""
+
+    @property
+    def work(self) -> str:
+        """What a row calls it."""
+        if self.step:
+            return f"ladder: {self.step}"
+        return ("gemv" if self.columns == 1 else f"{self.columns} columns") + ", NaN looked for" * (not self.finite)
+
+    def jobs(self, arch: str) -> list[Job]:
+        """What `prepare` compiles for it on an architecture."""
+        row, number = row_of(self.name), NUMBERS[self.x]
+        if self.columns > 1:
+            return matrix.columns_jobs(row, arch, number, sizes=[(self.n, self.k)], finite=self.finite)
+        return matrix.prepared_jobs(row, arch, number, "fp32", [(self.n, self.k)], self.finite, self.cut)
 
 
 def graph_us(run: Run, launches: int = 20, repeats: int = 15) -> float:
@@ -125,61 +158,48 @@ def _ceiling_us(job: Job, grid: int, a: Any, b: Any) -> float:
     return graph_us(lambda i, stream: run(job, (grid, 1), ceilings.THREADS, arguments, stream.ptr), 6, 9)
 
 
-def gemv_row(name: str, n: int, k: int, x: str = "float16", cut: Cut | None = None, finite: bool = True) -> Row:
-    """Check the first rows against the replay, then time; name: of a format or a block format."""
+def product_row(product: Product) -> Row:
+    """Check the first rows, one column against the replay and several against the bound; then time."""
     import cupy
 
+    name, n, k, x, finite, cut, columns, _ = product
     matrices = device_matrices(name, n, k, finite=finite)
-    vector = cupy.random.standard_normal(k).astype(x)
-    plans = [fk.prepare(W, x=x, cut=cut) for W in matrices]
-    out = cupy.full(n, cupy.nan, cupy.float32)
-    plans[0](vector, out=out)
-    first = host_rows(matrices[0], 48)
-    wanted = ops.replay(first, vector.get(), ops.Order(**plans[0].order()))
-    got = out[: len(wanted)].get()
-    right = bool((got.view(np.uint32) == wanted.view(np.uint32)).all()) and not bool(cupy.isnan(out).any())
-    us = graph_us(lambda i, stream: plans[i % len(plans)](vector, out=out, stream=stream)) if right else float("nan")
-    size = plans[0].nbytes + vector.nbytes + out.nbytes
-    chosen = plans[0].kernel
-    cubin = launch.compile_job(chosen.job(), machine()["arch"])
-    speed = {"right": right, "us": us, "gbs": size / us / 1e3}
-    how = {field: getattr(chosen, field) for field in Cut._fields}
-    facts = {"registers": cubin.registers, "spills": cubin.spills}
-    work = "gemv" if finite else "gemv, NaN looked for"
-    return {"work": work, "format": name, "x": x, "n": n, "k": k, **speed, **how, **facts}
-
-
-def columns_row(name: str, n: int, k: int, x: str = "float16", finite: bool = True, columns: int = 8) -> Row:
-    """Several columns by tensor cores: check the first rows against the bound, then time.
-
-    ulp: the greatest error of those rows, in units of the last place of a float32 of sum |w x|.
-    """
-    import cupy
-
-    matrices = device_matrices(name, n, k, finite=finite)
-    numbers = cupy.random.standard_normal((columns, k)).astype(x)
-    plans = [fk.prepare(W, x=x, columns=columns) for W in matrices]
-    out = cupy.full((columns, n), cupy.nan, cupy.float32)
+    many = () if columns == 1 else (columns,)
+    numbers = cupy.random.standard_normal((*many, k)).astype(x)
+    plans: list[Any] = [fk.prepare(W, x=x, cut=cut, columns=columns) for W in matrices]
+    out = cupy.full((*many, n), cupy.nan, cupy.float32)
     plans[0](numbers, out=out)
-    right, ulp = _within(host_rows(matrices[0], 16), numbers.get(), out[:, :16].get(), plans[0].kernel)
-    right = right and not bool(cupy.isnan(out).any())
+    y = out.get()
+    right, error = (_replayed if columns == 1 else _within)(matrices[0], numbers.get(), y, plans[0])
+    right = right and not bool(np.isnan(y).any())
     us = graph_us(lambda i, stream: plans[i % len(plans)](numbers, out=out, stream=stream)) if right else float("nan")
     size, chosen = plans[0].nbytes + numbers.nbytes + out.nbytes, plans[0].kernel
     cubin = launch.compile_job(chosen.job(), machine()["arch"])
-    speed = {"right": right, "us": us, "gbs": size / us / 1e3, "ulp": ulp}
-    how = {field: getattr(chosen, field) for field in ("tiles", "splits", "warps", "depth")}
-    facts = {"registers": cubin.registers, "spills": cubin.spills}
-    work = f"{columns} columns" if finite else f"{columns} columns, NaN looked for"
-    return {"work": work, "format": name, "x": x, "n": n, "k": k, "columns": columns, **speed, **how, **facts}
+    row = {"work": product.work, "format": name, "x": x, "n": n, "k": k}
+    if many:
+        row["columns"] = columns
+    speed = {"right": right, "us": us, "gbs": size / us / 1e3, **error}
+    how = {field: getattr(chosen, field) for field in ("rows", "tiles", *Cut._fields[1:]) if hasattr(chosen, field)}
+    return {**row, **speed, **how, "registers": cubin.registers, "spills": cubin.spills}
 
 
-def _within(W: Any, x: Any, y: Any, kernel: Any) -> tuple[bool, float]:  # noqa: N803 - the name of a matrix
-    """Whether y is within the bound of a tensor core, and how far off it is."""
-    error = np.abs(y.astype(np.float64) - ops.matmul(x, W))
+def _replayed(W: Any, x: Any, y: Any, plan: Any) -> tuple[bool, Row]:  # noqa: N803 - the name of a matrix
+    """Whether the first rows of y are those of the replay, bit for bit."""
+    wanted = ops.replay(host_rows(W, 48), x, ops.Order(**plan.order()))
+    return bool((y[: len(wanted)].view(np.uint32) == wanted.view(np.uint32)).all()), {}
+
+
+def _within(W: Any, x: Any, y: Any, plan: Any) -> tuple[bool, Row]:  # noqa: N803 - the name of a matrix
+    """Whether the first rows of y are within the bound of a tensor core, and how far off they are.
+
+    ulp: the greatest error, in units of the last place of a float32 of sum |w x|.
+    """
+    W, kernel = host_rows(W, 16), plan.kernel  # noqa: N806 - as above
+    error = np.abs(y[:, : W.shape[0]].astype(np.float64) - ops.matmul(x, W))
     sizes = np.abs(x.astype(np.float64)) @ np.abs(W.dequantize().astype(np.float64)).T
     # Each part of x is a sum of its own.
     bound = ops.error_bound(W, x, ops.TensorCore(factor=kernel.pairs.factor)) * kernel.terms
-    return bool((error <= bound).all()), float((error / np.spacing(sizes.astype(np.float32))).max())
+    return bool((error <= bound).all()), {"ulp": float((error / np.spacing(sizes.astype(np.float32))).max())}
 
 
 def naive_row(name: str, n: int, k: int) -> Row:
@@ -200,7 +220,8 @@ def naive_row(name: str, n: int, k: int) -> Row:
     right = bool((out[: len(wanted)].get().view(np.uint32) == wanted.view(np.uint32)).all())
     us = graph_us(multiply, 4, 5) if right else float("nan")
     speed = {"right": right, "us": us, "gbs": (n * k + x.nbytes + out.nbytes) / us / 1e3}
-    return {"work": "gemv", "format": name, "x": "float16", "n": n, "k": k, **speed}
+    work = "ladder: a thread a row, byte by byte"
+    return {"work": work, "format": name, "x": "float16", "n": n, "k": k, **speed}
 
 
 def cublas_rows(n: int, k: int) -> Iterator[Row]:
@@ -248,7 +269,7 @@ def convert_rows(numbers: int) -> Iterator[Row]:
     back = cupy.empty_like(x)
     for name in CONVERTED:
         row = fr.get_format(name)
-        policy = {"nan": None if row.has_nan else "max"}
+        policy: dict[str, Any] = {"nan": None if row.has_nan else "max"}
         codes, words = fk.encode(x, row, **policy), fk.pack(x, row, **policy)
         sample = x[:2].get()
         right = bool((codes[:2].get() == fr.encode(sample, row)).all())
@@ -256,8 +277,8 @@ def convert_rows(numbers: int) -> Iterator[Row]:
         back[...] = cupy.nan
         fk.unpack(words, row, out=back)
         right = right and bool((back[:2].get() == fr.unpack(words[:2].get(), row)).all())
-        right = right and not bool(cupy.isnan(back).any())
         unpacked = back.view(cupy.uint32).copy()
+        right = right and bool(((unpacked & 0x7FFFFFFF) <= 0x7F800000).all())  # no NaN is left
         back[...] = cupy.nan
         fk.decode(codes, row, out=back)
         right = right and bool((back.view(cupy.uint32) == unpacked).all())
@@ -293,13 +314,27 @@ def call_rows() -> Iterator[Row]:
     large: Any = fk.prepare(fr.pack_tensor(np.ones((1024, 1024), np.float32), "e4m3"))
     wide, tall = cupy.ones(1024, cupy.float16), cupy.empty(1024, cupy.float32)
     yield {"work": "prepared launch that begins early", "us": host_us(lambda: large(wide, out=tall))}
+    yield from _conversion_calls(cupy.ones((64, 64), cupy.float32), "CuPy")
     try:
         import torch
     except ImportError:
         return
+    yield from _conversion_calls(torch.ones((64, 64), device="cuda"), "torch")
     tx, tout = torch.ones(64, dtype=torch.float16, device="cuda"), torch.empty(64, device="cuda")
     yield {"work": "prepared launch, torch", "us": host_us(lambda: plan(tx, out=tout))}
     yield {"work": "gemv(plan, x), torch", "us": host_us(lambda: fk.gemv(plan, tx))}
+
+
+def _conversion_calls(x: Any, library: str) -> Iterator[Row]:
+    codes, words = fk.encode(x, "e4m3"), fk.pack(x, "e4m3")
+    for work, call in (
+        ("encode(x, out=)", lambda: fk.encode(x, "e4m3", out=codes)),
+        ("encode(x)", lambda: fk.encode(x, "e4m3")),
+        ("decode(codes, out=)", lambda: fk.decode(codes, "e4m3", out=x)),
+        ("pack(x, out=)", lambda: fk.pack(x, "e4m3", out=words)),
+        ("unpack(words, out=)", lambda: fk.unpack(words, "e4m3", out=x)),
+    ):
+        yield {"work": f"{work}, {library}", "us": host_us(call)}
 
 
 def cache_rows() -> Iterator[Row]:
@@ -312,6 +347,7 @@ def cache_rows() -> Iterator[Row]:
             yield {"work": work, "us": (time.perf_counter() - begin) * 1e6}
 
 
+QUICK_SIZE = (8192, 8192)
 SIZES = ((16384, 16384), (8192, 8192), (4096, 14336), (4096, 4096), (1024, 8192))
 WIDE = ((8, 65536), (64, 65536), (256, 16384))
 PLAIN = ("fp16", "e5m2", "e4m3", "e3m2", "e2m1", "nf4", "int8", "bf16")
@@ -319,35 +355,41 @@ BLOCKS = ("mxfp8_e4m3", "mxfp4", "nvfp4")
 SMALLER = ("fp16", "e5m2", "e4m3", "mxfp8_e4m3", "nvfp4")
 CONVERTED = ("e4m3", "e5m2", "e3m2", "e2m1", "bf16")
 OTHER_BLOCKS = ("mxfp8_e5m2", "mxfp6_e3m2", "mxint8", "fp8_1x128", "int8_g32", "uint4_g32", "q4_0")
-LADDER = (  # each a few lines over the last
-    ("a thread a row, byte by byte", naive_row),
-    ("a warp a row, 128-bit loads", partial(gemv_row, cut=Cut(1, 1))),
-    ("two rows a warp, two loads at once", partial(gemv_row, cut=Cut(2, 1, 8, 2))),
-    ("8 columns by tensor cores", columns_row),
+LADDER = (  # each a few lines over the last, `naive_row` before them
+    {"step": "a warp a row, 128-bit loads", "cut": Cut(1, 1)},
+    {"step": "two rows a warp, two loads at once", "cut": Cut(2, 1, 8, 2)},
+    {"step": "8 columns by tensor cores", "columns": 8},
 )
+CALLED = (Product("e4m3", 64, 64), Product("e4m3", 1024, 1024))  # the second is large enough to begin early
+
+
+def products(quick: bool) -> list[Product]:
+    """Every product that is measured, but for the first rung of the ladder."""
+    n, k = QUICK_SIZE if quick else SIZES[0]
+    found = [Product(name, n, k) for name in (*PLAIN, *BLOCKS)]
+    if quick:
+        return found
+    found += [Product("e4m3", n, k, finite=False), *(Product("e4m3", n, k, **step) for step in LADDER)]
+    found += [Product(name, n, k, columns=8) for name in ("fp16", "e5m2", "e4m3", "e2m1", *BLOCKS)]
+    found += [Product("e4m3", n, k, columns=8, finite=False), Product("e4m3", n, k, "float32", columns=8)]
+    found += [Product(name, *size, columns=8) for size in SIZES[1:] for name in ("e5m2", "e4m3")]
+    found += [Product(name, n, k) for name in OTHER_BLOCKS]
+    found += [Product(name, *size) for size in SIZES[1:] for name in SMALLER]
+    return [*found, *(Product("e4m3", *size) for size in WIDE), Product("e4m3", n, k, "float32")]
 
 
 def rows(quick: bool) -> Iterator[Row]:
     """Every figure, as it comes."""
     yield from ceilings_of(256 if quick else 1024)
-    n, k = (8192, 8192) if quick else SIZES[0]
-    yield from cublas_rows(n, k)
-    yield from (gemv_row(name, n, k) for name in PLAIN)
-    yield from (gemv_row(name, n, k) for name in BLOCKS)
+    size = QUICK_SIZE if quick else SIZES[0]
+    yield from cublas_rows(*size)
+    if not quick:
+        yield naive_row("e4m3", *size)
+    yield from map(product_row, products(quick))
+    if not quick:
+        yield from convert_rows(1 << 28)
     yield from call_rows()
     yield from cache_rows()
-    if quick:
-        return
-    yield gemv_row("e4m3", n, k, finite=False)
-    yield from ({**make("e4m3", n, k), "work": f"ladder: {step}"} for step, make in LADDER)
-    yield from (columns_row(name, n, k) for name in ("fp16", "e5m2", "e4m3", "e2m1", "mxfp8_e4m3", "mxfp4", "nvfp4"))
-    yield from (columns_row("e4m3", n, k, **other) for other in ({"finite": False}, {"x": "float32"}))
-    yield from (columns_row(name, *size) for size in SIZES[1:] for name in ("e5m2", "e4m3"))
-    yield from (gemv_row(name, n, k) for name in OTHER_BLOCKS)
-    yield from (gemv_row(name, *size) for size in SIZES[1:] for name in SMALLER)
-    yield from (gemv_row("e4m3", *size) for size in WIDE)
-    yield from (gemv_row("e4m3", n, k, x="float32") for n, k in SIZES[:1])
-    yield from convert_rows(1 << 28)
 
 
 def line(row: Row) -> str:
@@ -359,21 +401,40 @@ def line(row: Row) -> str:
 
 
 def compile_ahead(quick: bool, processes: int) -> int:
-    """Compile most of what the rows take, several at once, since one after the other takes longer than measuring."""
-    names = (*PLAIN, *BLOCKS, *(() if quick else OTHER_BLOCKS))
-    first: matrix.Sizes = ((8192, 8192),) if quick else SIZES[:1]
-    wanted = [(name, "prepared", first) for name in names]
-    if not quick:
-        wanted += [(name, "prepared", (*SIZES[1:], *WIDE)) for name in SMALLER]
-        wanted += [(name, "columns", SIZES) for name in ("e5m2", "e4m3")]
-        wanted += [(name, "columns", SIZES[:1]) for name in ("fp16", "e2m1", "mxfp8_e4m3", "mxfp4", "nvfp4")]
-        wanted += [(name, kernel, ()) for name in CONVERTED for kernel in ("pack", "unpack")]
-    arch = machine()["arch"].removeprefix("sm_")
-    tasks = [matrix.Task(arch, matrix.row_of(name), kernel, sizes) for name, kernel, sizes in wanted]
-    return sum(len(made) for made in matrix.compile_all(tasks, processes))
+    """Compile what the rows take, several at once, since one after the other takes longer than measuring."""
+    arch = machine()["arch"]
+    heavy = sorted([*products(quick), *CALLED], key=lambda product: product.columns == 1)  # those take longest
+    tasks: list[tuple[str, Product | str]] = [(arch, product) for product in heavy]
+    tasks += [(arch, name) for name in (OTHERS if quick else (*OTHERS, *CONVERTED))]
+    return sum(len(made) for made in matrix.in_processes(_compile, tasks, processes))
+
+
+OTHERS = ("ceilings", "naive")
+
+
+def _compile(task: tuple[str, Product | str]) -> list[matrix.Compiled]:
+    """In a process of its own: the kernels of a product, of the conversions of a format, or of OTHERS."""
+    arch, what = task
+    return matrix.compiled(jobs_of(what, arch), arch)
+
+
+def jobs_of(what: Product | str, arch: str) -> Iterable[Job]:
+    """What is compiled for a product, for the conversions of a format, or for OTHERS."""
+    if isinstance(what, Product):
+        return what.jobs(arch)
+    if what in OTHERS:
+        ceiling = (ceilings.READ, ceilings.COPY, ceilings.EMPTY)
+        return ceiling if what == "ceilings" else (naive.naive_job(fr.get_format("e4m3")),)
+    row = fr.get_format(what)
+    policy = resolve(row, nan=None if row.has_nan else "max")
+    width = 8 * fr.code_dtype(row).itemsize
+    lanes = (width, 0, False), (row.storage_bits, row.storage_shift, True)
+    packing = [jobs.pack_job(policy, "fp32", bits, shift, True, words) for bits, shift, words in lanes]
+    return [*packing, *(jobs.unpack_job(row, "fp32", bits, shift, True, words, False) for bits, shift, words in lanes)]
 
 
 Keep = Callable[[Row], None]
+QUICK_SECONDS, QUICK_BYTES = 60, 2_000_000_000
 
 
 def report(quick: bool, say: Callable[[str], None], keep: Keep = lambda result: None, processes: int = 1) -> Row:
@@ -385,19 +446,34 @@ def report(quick: bool, say: Callable[[str], None], keep: Keep = lambda result: 
     import cupy
 
     begin = time.perf_counter()
-    result: Row = {"machine": machine(), "quick": quick, "seconds": 0.0, "rows": []}
+    result: Row = {"machine": machine(), "quick": quick, "seconds": 0.0, "memory": 0, "rows": []}
     if processes > 1:
         count = compile_ahead(quick, processes)
         say(f"{count} kernels compiled in {time.perf_counter() - begin:.0f} s by {processes} processes")
     for row in rows(quick):
         result["rows"].append(row)
         result["seconds"] = time.perf_counter() - begin
+        pool = cupy.get_default_memory_pool()
+        result["memory"] = max(result["memory"], pool.total_bytes())
         say(line(row))
         keep(result)
-        cupy.get_default_memory_pool().free_all_blocks()
-    for text in conclusions(result["rows"]):
+        pool.free_all_blocks()
+    for text in (*conclusions(result["rows"]), cost(result)):
         say(text)
     return result
+
+
+def cost(result: Row) -> str:
+    """Seconds and GPU memory in a line; of a quick run also what it may take.
+
+    >>> cost({"quick": True, "seconds": 41.3, "memory": 1_234_000_000})
+    '41 s (a quick run may take 60), 1.2 GB of GPU memory for arrays at the most (it may take 2)'
+    """
+    limits = (f" (a quick run may take {QUICK_SECONDS})", f" (it may take {QUICK_BYTES // 10**9})")
+    time_limit, memory_limit = limits if result["quick"] else ("", "")
+    over = result["quick"] and (result["seconds"] > QUICK_SECONDS or result["memory"] > QUICK_BYTES)
+    gigabytes = f"{result['memory'] / 1e9:.1f} GB of GPU memory for arrays at the most"
+    return f"{result['seconds']:.0f} s{time_limit}, {gigabytes}{memory_limit}{': MORE THAN THAT' if over else ''}"
 
 
 def conclusions(found: list[Row]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import Any
 
-from feather_kernels import _target, arrays, simulator
+from feather_kernels import _target, arrays, gpu, simulator
 from feather_kernels.arrays import Given
 from feather_kernels.launch import Job
 from feather_ref import PackedTensor, pack_codes, unpack_codes
@@ -21,8 +21,6 @@ def run(job: Job, blocks: tuple[int, int], threads: int, arguments: tuple[Any, .
     if _target.SIMULATOR:
         simulator.launch(job.make(), blocks, threads, arguments)
         return
-    from feather_kernels import gpu
-
     gpu.launcher(job)(blocks, threads, arguments, stream)
 
 
@@ -30,8 +28,6 @@ def here(given: Given) -> Any:
     """A context in which the GPU that an array is on is the current one."""
     if _target.SIMULATOR:
         return nullcontext()
-    from feather_kernels import gpu
-
     return gpu.using(arrays.device_of(given.array))
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from feather_kernels import _target, arrays, calls
 from feather_kernels.arrays import DTYPES
-
-_Plan = Any  # of feather_kernels.products, which makes these
+from feather_kernels.plans import Plan
 
 
 class ColumnsPlan:
@@ -21,17 +20,17 @@ class ColumnsPlan:
     kernel, or an order is wanted, a gemv takes one.  `explain` says which, and why.
     """
 
-    def __init__(self, columns: int, each: int, make: Callable[[int], _Plan], reason: str) -> None:
+    def __init__(self, columns: int, each: int, make: Callable[[int], Plan], reason: str) -> None:
         """Keep how a plan of some columns is made, of `each` at the most; make one, which compiles.
 
         make(count): the plan for x of (count, k), or of (k,) where each is 1.
         """
         self.columns, self._each, self._make, self._reason = columns, each, make, reason
-        self._plans: dict[int, _Plan] = {}
+        self._plans: dict[int, Plan] = {}
         self._first = self._plan(min(each, columns))
         self.kernel, self.shape = self._first.kernel, self._first.shape
 
-    def _plan(self, count: int) -> _Plan:
+    def _plan(self, count: int) -> Plan:
         """The plan that takes so many columns at once."""
         if count not in self._plans:
             self._plans[count] = self._make(count)

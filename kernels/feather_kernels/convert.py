@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -30,10 +31,11 @@ import numpy as np
 from feather_kernels import ptx
 from feather_kernels._target import cuda, device, kernel
 from feather_kernels.decoders import SIGN, make_value
-from feather_kernels.encoders import REFUSED, make_encoder
+from feather_kernels.encoders import REFUSED, make_encoder, make_noisy_encoder
 from feather_kernels.quads import make_numbers, make_quad
 from feather_ref import Format, get_format
 from feather_ref.policy import Policy, resolve
+from feather_ref.rounding import STOCHASTIC
 
 Function = Callable[..., Any]
 
@@ -61,31 +63,72 @@ def pack_quads(policy: Policy, width: int, shift: int) -> int:
     """How many quads a thread of `make_pack` takes."""
     if _is_long(width):
         return 8  # 32 lanes fill whole words
+    if policy.rounding in STOCHASTIC:
+        return 1
     return QUADS if make_quad(policy, width, shift).short else 1
 
 
 @cache
-def make_pack(policy: Policy, source: str, width: int, shift: int, vector: bool, words: bool) -> Function:
-    """pack(x, x_small, y, y_small, status, rows, n, x_stride, y_stride): numbers to lanes.
+def make_pack(
+    policy: Policy, source: str, width: int, shift: int, vector: bool, words: bool, n_bits: int = 0
+) -> Function:
+    """pack(x, x_small, y, y_small, status, noise, rows, n, x_stride, y_stride): numbers to lanes.
 
     x, y: words; x_small: the same memory by number, y_small by `small_bits`.  Strides count numbers of x,
     and words of y where `words`, else lanes.  vector: every row is aligned to its quads, of y to `aligned`.
-    status: one word, 1 where an input is refused.
+    status: one word, 1 where an input is refused.  noise: a word for each number of x, whose low `n_bits` decide
+    in stochastic rounding, which goes one by one; no memory for other modes.
     """
-    row = get_format(source)
+    row, noisy = get_format(source), policy.rounding in STOCHASTIC
     if _is_long(width):
-        return _make_pack_long(policy, row, width, shift)
-    lanes, doubt, _ = make_quad(policy, width, shift)
+        return _make_pack_long(policy, row, width, shift, n_bits)
+    vector = vector and not noisy
+    lanes, doubt, _ = make_quad(replace(policy, rounding="nearest_even") if noisy else policy, width, shift)
     quads, x_words, y_words = pack_quads(policy, width, shift), row.bits // 8, max(width // 8, 1)
     load, four, store, emit = _make_load(x_words), _make_four(row), _make_store(y_words), _make_emit(width)
-    left_over, steps = _make_left_over(quads), _make_steps(quads)
-    bits_of, code_of, left = _number_bits(row), make_encoder(policy), 32 - row.bits
+    bits_of, code_of, left = _number_bits(row), make_noisy_encoder(policy, n_bits), 32 - row.bits
     narrow, gathers = width < 8, width < 8 and 32 % (4 * width) != 0
     per_word = 32 // width if words and not narrow else 1
-    all_words, all_quads = quads * x_words, quads * THREADS
+    all_words = quads * x_words
+
+    @device
+    def quad(inputs, at, outputs, y, y_small, y_row, y_stride, first, skip, whole, given):
+        a, b, c, d = four(inputs, at)
+        lanes(a, b, c, d, outputs)
+        if gathers:
+            word = outputs[0] if np.uint32(skip) < whole else np.uint32(0)
+            emit(y, y_small, word, y_row, y_stride, first, skip)
+        elif np.uint32(skip) < whole:
+            if narrow:
+                emit(y, y_small, outputs[0], y_row, y_stride, first, skip)
+            else:
+                store(y, y_row, first, skip, outputs)
+        return doubt(a, b, c, d)
+
+    @device
+    def rest(x, x_small, y, y_small, x_row, y_row, y_stride, first, skip, n, limit, given):
+        status, noise = given
+        word = np.uint32(0)
+        for j in range(4):
+            i = 4 * (first + skip) + j
+            code = np.uint32(0)
+            if i < n:
+                random = noise[x_row + i] if noisy else np.uint32(0)
+                code = code_of(bits_of(np.uint32(np.uint32(x_small[x_row + i]) << np.uint32(left))), random)
+                if code == np.uint32(REFUSED):
+                    status[0] = np.uint32(1)
+                code = np.uint32(code << np.uint32(shift))
+            if narrow:
+                word = np.uint32(word | np.uint32(code << np.uint32(j * width)))
+            elif i < limit:
+                y_small[y_row + i] = code
+        if narrow:
+            emit(y, y_small, word, y_row, y_stride, first, skip)
+
+    walk = _make_walk(quads, vector, load, x_words, quad, rest, gathers)
 
     @kernel
-    def pack(x, x_small, y, y_small, status, rows, n, x_stride, y_stride):
+    def pack(x, x_small, y, y_small, status, noise, rows, n, x_stride, y_stride):
         inputs = cuda.local.array(all_words, np.uint32)
         outputs = cuda.local.array(4, np.uint32)
         first = cuda.blockIdx.x * (THREADS * quads) + cuda.threadIdx.x
@@ -93,49 +136,7 @@ def make_pack(policy: Policy, source: str, width: int, shift: int, vector: bool,
         r = cuda.blockIdx.y
         while r < rows and 4 * (first & -32) < limit:  # whole warps leave, since shuffles take all of one
             x_row, y_row = r * x_stride, r * y_stride * per_word
-            again = np.uint32(1)
-            if vector:
-                again = left_over(first, n >> 2, limit + 3 >> 2)
-                whole = np.uint32(min(max((n >> 2) - first, 0), all_quads))
-                # 1. Every quad that is whole.
-                for u in range(quads):
-                    load(x, x_row, first, u * THREADS, np.uint32(np.uint32(u * THREADS) < whole), inputs, u * x_words)
-                # 2. Its lanes.
-                for u in range(quads):
-                    a, b, c, d = four(inputs, u * x_words)
-                    lanes(a, b, c, d, outputs)
-                    again = np.uint32(again | doubt(a, b, c, d))
-                    if gathers:
-                        word = outputs[0] if np.uint32(u * THREADS) < whole else np.uint32(0)
-                        emit(y, y_small, word, y_row, y_stride, first, u * THREADS)
-                    elif np.uint32(u * THREADS) < whole:
-                        if narrow:
-                            emit(y, y_small, outputs[0], y_row, y_stride, first, u * THREADS)
-                        else:
-                            store(y, y_row, first, u * THREADS, outputs)
-            # 3. What is left over, one by one.
-            if gathers:
-                again = ptx.any_lane(again)
-            if again != np.uint32(0):
-                u = 0
-                while u < steps(limit):
-                    q = first + u * THREADS
-                    word = np.uint32(0)
-                    for j in range(4):
-                        i = 4 * q + j
-                        code = np.uint32(0)
-                        if i < n:
-                            code = code_of(bits_of(np.uint32(np.uint32(x_small[x_row + i]) << np.uint32(left))))
-                            if code == np.uint32(REFUSED):
-                                status[0] = np.uint32(1)
-                            code = np.uint32(code << np.uint32(shift))
-                        if narrow:
-                            word = np.uint32(word | np.uint32(code << np.uint32(j * width)))
-                        elif i < limit:
-                            y_small[y_row + i] = code
-                    if narrow:
-                        emit(y, y_small, word, y_row, y_stride, first, u * THREADS)
-                    u += 1
+            walk(x, x_small, y, y_small, x_row, y_row, y_stride, first, n, limit, inputs, outputs, (status, noise))
             r += cuda.gridDim.y
 
     return pack
@@ -157,8 +158,28 @@ def make_unpack(fmt: Format, target: str, width: int, shift: int, vector: bool, 
     lanes, store = make_quad(policy, row.bits, 0).lanes, _make_store(y_words)
     top, value, code_of = _make_code_at(width, shift + fmt.bits), make_value(fmt), make_encoder(policy)
     per_word = 32 // width if words and width in (8, 16, 32) else 1
-    all_words, all_quads = quads * x_words, quads * THREADS
-    left_over, steps = _make_left_over(quads), _make_steps(quads)
+    all_words = quads * x_words
+
+    @device
+    def quad(inputs, at, outputs, y, y_small, y_row, y_stride, first, skip, whole, factor):
+        a, b, c, d = numbers(inputs, at)
+        if scaled:
+            a, b, c, d = ptx.mul(a, factor), ptx.mul(b, factor), ptx.mul(c, factor), ptx.mul(d, factor)
+        lanes(ptx.as_bits(a), ptx.as_bits(b), ptx.as_bits(c), ptx.as_bits(d), outputs)
+        if np.uint32(skip) < whole:
+            store(y, y_row, first, skip, outputs)
+        return doubt(inputs, at)
+
+    @device
+    def rest(x, x_small, y, y_small, x_row, y_row, y_stride, first, skip, n, limit, factor):
+        begin = 4 * (first + skip)
+        for i in range(begin, min(begin + 4, n)):
+            number = value(top(x, x_small, x_row, i))
+            if scaled:
+                number = ptx.mul(number, factor)
+            y_small[y_row + i] = code_of(ptx.as_bits(number))
+
+    walk = _make_walk(quads, vector, load, x_words, quad, rest, False)
 
     @kernel
     def unpack(x, x_small, y, y_small, scale, rows, n, x_stride, y_stride, scale_stride):
@@ -169,44 +190,57 @@ def make_unpack(fmt: Format, target: str, width: int, shift: int, vector: bool, 
         while r < rows and 4 * first < n:
             x_row, y_row = r * x_stride * per_word, r * y_stride
             factor = scale[r * scale_stride] if scaled else np.float32(1)
-            again = np.uint32(1)
-            if vector:
-                again = left_over(first, n >> 2, n + 3 >> 2)
-                whole = np.uint32(min(max((n >> 2) - first, 0), all_quads))
-                # 1. Every quad that is whole.
-                for u in range(quads):
-                    load(x, x_row, first, u * THREADS, np.uint32(np.uint32(u * THREADS) < whole), inputs, u * x_words)
-                # 2. Its numbers.
-                for u in range(quads):
-                    a, b, c, d = numbers(inputs, u * x_words)
-                    if scaled:
-                        a, b, c, d = ptx.mul(a, factor), ptx.mul(b, factor), ptx.mul(c, factor), ptx.mul(d, factor)
-                    lanes(ptx.as_bits(a), ptx.as_bits(b), ptx.as_bits(c), ptx.as_bits(d), outputs)
-                    again = np.uint32(again | doubt(inputs, u * x_words))
-                    if np.uint32(u * THREADS) < whole:
-                        store(y, y_row, first, u * THREADS, outputs)
-            # 3. What is left over, one by one.
-            if again != np.uint32(0):
-                u = 0
-                while u < steps(n):
-                    begin = 4 * (first + u * THREADS)
-                    for i in range(begin, min(begin + 4, n)):
-                        number = value(top(x, x_small, x_row, i))
-                        if scaled:
-                            number = ptx.mul(number, factor)
-                        y_small[y_row + i] = code_of(ptx.as_bits(number))
-                    u += 1
+            walk(x, x_small, y, y_small, x_row, y_row, y_stride, first, n, n, inputs, outputs, factor)
             r += cuda.gridDim.y
 
     return unpack
 
 
-def _make_pack_long(policy: Policy, row: Format, width: int, shift: int) -> Function:
+def _make_walk(
+    quads: int, vector: bool, load: Function, x_words: int, quad: Function, rest: Function, gathers: bool
+) -> Function:
+    """walk(x, x_small, y, y_small, x_row, y_row, y_stride, first, n, limit, inputs, outputs, given): a row's quads.
+
+    first: of the thread's quads; n: numbers of the row; limit: of its lanes, those included that fill a word up.
+    quad: converts and writes one that is whole, and says whether it is in doubt; rest: lane by lane, as much of one
+    as there is; given: what both need besides.  gathers: whether a warp writes together, and so does all again where
+    one lane must.
+    """
+    left_over, steps, all_quads = _make_left_over(quads), _make_steps(quads), quads * THREADS
+
+    @device
+    def walk(x, x_small, y, y_small, x_row, y_row, y_stride, first, n, limit, inputs, outputs, given):
+        again = np.uint32(1)
+        if vector:
+            again = left_over(first, n >> 2, limit + 3 >> 2)
+            whole = np.uint32(min(max((n >> 2) - first, 0), all_quads))
+            # 1. Every quad that is whole is asked for.
+            for u in range(quads):
+                load(x, x_row, first, u * THREADS, np.uint32(np.uint32(u * THREADS) < whole), inputs, u * x_words)
+            # 2. It is converted, and written.
+            for u in range(quads):
+                at, skip = u * x_words, u * THREADS
+                doubt = quad(inputs, at, outputs, y, y_small, y_row, y_stride, first, skip, whole, given)
+                again = np.uint32(again | doubt)
+        # 3. What is left over, or in doubt, goes one by one.
+        if gathers:
+            again = ptx.any_lane(again)
+        if again != np.uint32(0):
+            u = 0
+            while u < steps(limit):
+                rest(x, x_small, y, y_small, x_row, y_row, y_stride, first, u * THREADS, n, limit, given)
+                u += 1
+
+    return walk
+
+
+def _make_pack_long(policy: Policy, row: Format, width: int, shift: int, n_bits: int) -> Function:
     """As `make_pack`, of lanes that are longer than 8 bits and straddle words: a thread fills `width` words."""
-    bits_of, code_of, left = _number_bits(row), make_encoder(policy), 32 - row.bits
+    bits_of, code_of, left = _number_bits(row), make_noisy_encoder(policy, n_bits), 32 - row.bits
+    noisy = policy.rounding in STOCHASTIC
 
     @kernel
-    def pack(x, x_small, y, y_small, status, rows, n, x_stride, y_stride):
+    def pack(x, x_small, y, y_small, status, noise, rows, n, x_stride, y_stride):
         step = cuda.blockIdx.x * THREADS + cuda.threadIdx.x
         r = cuda.blockIdx.y
         while r < rows and step * 32 < n:
@@ -215,16 +249,18 @@ def _make_pack_long(policy: Policy, row: Format, width: int, shift: int) -> Func
                 i = step * 32 + j
                 lane = np.uint32(0)
                 if i < n:
-                    code = code_of(bits_of(np.uint32(np.uint32(x_small[r * x_stride + i]) << np.uint32(left))))
+                    at = r * x_stride + i
+                    random = noise[at] if noisy else np.uint32(0)
+                    code = code_of(bits_of(np.uint32(np.uint32(x_small[at]) << np.uint32(left))), random)
                     if code == np.uint32(REFUSED):
                         status[0] = np.uint32(1)
                     lane = np.uint32(code << np.uint32(shift))
                 start = j * width & 31
                 word = np.uint32(word | np.uint32(lane << np.uint32(start)))
                 if start + width >= 32:
-                    at = step * width + (j * width >> 5)
-                    if at < y_stride:
-                        y[r * y_stride + at] = word
+                    place = step * width + (j * width >> 5)
+                    if place < y_stride:
+                        y[r * y_stride + place] = word
                     word = np.uint32(np.uint32(lane >> np.uint32(1)) >> np.uint32(31 - start))
             r += cuda.gridDim.y
 

@@ -5,11 +5,14 @@ Source: measured on one H200 (`bench/results/`); see `feather_kernels.matvec` fo
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from feather_kernels import overlap
 from feather_kernels.decoders import row_table
 from feather_kernels.matvec import Gemv
+from feather_kernels.tensorcore import Columns
+from feather_kernels.tiles import ROWS
 
 WARPS = 31  # a multiprocessor that fill it: fewer leave bytes unasked for, more come in a second wave
 MEGABYTE = 1 << 20
@@ -73,6 +76,27 @@ def _splits(wanted: int, most: int) -> int:
     while splits < wanted and 2 * splits <= min(MOST, most):
         splits *= 2
     return splits
+
+
+_MOST_TILES = {(True, False): 2, (True, True): 4, (False, False): 4, (False, True): 2}  # of 8 bits, of blocks
+
+
+def choose_tiles(g: Columns, n: int, k: int, multiprocessors: int) -> Columns:
+    """A kernel cut up as measured on one H200.
+
+    Many tiles a warp spare loads and conversions of x, as far as registers go and there are two blocks of 8 or
+    16 warps for every multiprocessor; with few rows, several blocks share them.
+    """
+    byte = g.fmt.bits == 8 and not g.short_floats
+    most = 4 if g.short_floats else 1 if g.fmt.bits == 16 else _MOST_TILES[byte, g.shared is not None]
+    tiles = next(tiles for tiles in (4, 2, 1) if tiles == 1 or (tiles <= most and n >= 30 * tiles * multiprocessors))
+    many = n >= 60 * multiprocessors
+    warps = 16 if (byte and tiles < 4) or (g.fmt.bits == 16 and not many) else 8
+    blocks = -(-n // (ROWS * tiles))
+    wanted = 1 if 2 * blocks > multiprocessors else 4 if 4 * blocks > multiprocessors else 8
+    parts = next(parts for parts in (8, 4, 2, 1) if parts <= max(1, min(wanted, k // (4 * g.lanes * warps))))
+    registers = 64 if byte and tiles == 2 else None
+    return replace(g, tiles=tiles, splits=warps, warps=warps, parts=parts, registers=registers)
 
 
 def begins_early(size: int, capability: tuple[int, int]) -> bool:

@@ -22,7 +22,7 @@ Source: the rows of `feather_ref.formats`; OFP8 1.0, IEEE 754-2019 3.4 for the l
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
 from typing import Any, NamedTuple
@@ -215,24 +215,25 @@ def _selects(row: Format) -> bool:
     """Whether the magnitudes of a row of 4 bits are top bytes of float16."""
     values = [row.exact(magnitude) for magnitude in range(8)]
     exact = all(Fraction(float(np.float16(float(value)))) == value for value in values)
-    return exact and not any(_half_bits(value) & 0xFF for value in values)
+    return exact and not any(bits & 0xFF for bits in _half_values(row))
 
 
-def _half_bits(value: Fraction) -> int:
-    return int(np.float16(float(value)).view(np.uint16))
+def _half_values(row: Format) -> tuple[int, ...]:
+    """The magnitudes of a row of 4 bits as float16."""
+    return tuple(int(np.float16(float(row.exact(magnitude))).view(np.uint16)) for magnitude in range(8))
 
 
-def _nibble_tops(row: Format) -> tuple[int, int]:
-    """The top bytes of the magnitudes 0..3 and 4..7, each four in a word."""
-    tops = [_half_bits(row.exact(magnitude)) >> 8 for magnitude in range(8)]
-    low, high = (sum(top << 8 * i for i, top in enumerate(tops[start : start + 4])) for start in (0, 4))
+def _table(values: Sequence[int], byte: int) -> tuple[int, int]:
+    """Byte 0 or 1 of the 16 bits of 8 magnitudes: of 0..3 and of 4..7, each four in a word."""
+    bytes_of = [value >> 8 * byte & 0xFF for value in values]
+    low, high = (sum(one << 8 * i for i, one in enumerate(bytes_of[start : start + 4])) for start in (0, 4))
     return low, high
 
 
 @cache
 def _nibble_lane(row: Format) -> Function:
     """lane(words, first, j) of a row of 4 bits: its magnitude selects the top byte of a float16."""
-    low, high = _nibble_tops(row)
+    low, high = _table(_half_values(row), 1)
 
     @device
     def lane(words, first, j):
@@ -245,17 +246,14 @@ def _nibble_lane(row: Format) -> Function:
 
 
 @cache
-def _nibble_halves(row: Format) -> Function:
-    """halves(words, first, into, at): 8 lanes of 4 bits as four pairs of float16.
+def _make_nibbles(values: tuple[int, ...]) -> Function:
+    """halves(words, first, into, at): 8 lanes of 4 bits, two in a word, with 16 bits for each magnitude.
 
-    Signs stand at bit 7 of the bytes of the word, and of the word moved by one lane.
+    A magnitude selects the top byte, and the bottom one where not all are 0.  Signs stand at bit 7 of the
+    bytes of the word, and of the word moved by one lane.
     """
-    low, high = _nibble_tops(row)
-
-    @device
-    def four(size, even, word, selector):
-        tops = ptx.prmt(np.uint32(low), np.uint32(high), size)
-        return np.uint32(tops | np.uint32(ptx.prmt(even, word, np.uint32(selector)) & np.uint32(0x80808080)))
+    (low0, low4), (top0, top4) = _table(values, 0), _table(values, 1)
+    whole = bool(low0 | low4)
 
     @device
     def halves(words, first, into, at):
@@ -263,11 +261,30 @@ def _nibble_halves(row: Format) -> Function:
         even = np.uint32(word << np.uint32(4))
         size = np.uint32(word & np.uint32(0x77777777))
         for i in range(2):
-            bytes4 = four(np.uint32(size >> np.uint32(16 * i)), even, word, 0x5140 if i == 0 else 0x7362)
-            for pair in range(2):
-                into[at + 2 * i + pair] = _byte_halves(bytes4, pair)
+            four = np.uint32(size >> np.uint32(16 * i))
+            top = ptx.prmt(np.uint32(top0), np.uint32(top4), four)
+            signs = ptx.prmt(even, word, np.uint32(0x5140 if i == 0 else 0x7362))
+            top = np.uint32(top | np.uint32(signs & np.uint32(0x80808080)))
+            if whole:
+                low = ptx.prmt(np.uint32(low0), np.uint32(low4), four)
+                into[at + 2 * i] = ptx.prmt(low, top, np.uint32(0x5140))
+                into[at + 2 * i + 1] = ptx.prmt(low, top, np.uint32(0x7362))
+            else:
+                for pair in range(2):
+                    into[at + 2 * i + pair] = _byte_halves(top, pair)
 
     return halves
+
+
+def _nibble_halves(row: Format) -> Function:
+    """8 lanes of 4 bits as four pairs of float16, by their top bytes."""
+    return _make_nibbles(_half_values(row))
+
+
+def _nibble_shorts(row: Format) -> Function:
+    """8 lanes of 4 bits as four pairs of bfloat16, by both bytes."""
+    values = (np.float32(float(row.exact(magnitude))).view(np.uint32) for magnitude in range(8))
+    return _make_nibbles(tuple(int(bits) >> 16 for bits in values))
 
 
 @cache
@@ -348,30 +365,6 @@ def _made_shorts(row: Format) -> Function:
         return ptx.mul_bf16(np.uint32(size | np.uint32(both & np.uint32(signs))), np.uint32(power))
 
     return shorts
-
-
-@cache
-def _nibble_shorts(row: Format) -> Function:
-    """halves(words, first, into, at): 8 lanes of 4 bits as bfloat16; both bytes are selected by the magnitudes."""
-    values = [int(np.float32(float(row.exact(magnitude))).view(np.uint32)) >> 16 for magnitude in range(8)]
-    tables = [sum((values[start + i] >> byte & 0xFF) << 8 * i for i in range(4)) for byte in (0, 8) for start in (0, 4)]
-    low0, low4, high0, high4 = tables
-
-    @device
-    def halves(words, first, into, at):
-        word = words[first]
-        even = np.uint32(word << np.uint32(4))
-        size = np.uint32(word & np.uint32(0x77777777))
-        for i in range(2):
-            four = np.uint32(size >> np.uint32(16 * i))
-            signs = ptx.prmt(even, word, np.uint32(0x5140 if i == 0 else 0x7362))
-            high = ptx.prmt(np.uint32(high0), np.uint32(high4), four)
-            high = np.uint32(high | np.uint32(signs & np.uint32(0x80808080)))
-            low = ptx.prmt(np.uint32(low0), np.uint32(low4), four)
-            into[at + 2 * i] = ptx.prmt(low, high, np.uint32(0x5140))
-            into[at + 2 * i + 1] = ptx.prmt(low, high, np.uint32(0x7362))
-
-    return halves
 
 
 def _all_halves(one: Function, pairs: int) -> Function:

@@ -1,14 +1,15 @@
 """The GPU: what it is, and a kernel ready to launch.
 
-Source: CUDA Driver API 13.0, cuLaunchKernel and device attributes.
+Source: CUDA Driver API 13.0, cuLaunchKernel, cuStreamGetId, cuStreamGetCaptureInfo, cuThreadExchangeStreamCaptureMode
+and device attributes.
 """
 
 from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import cache, partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from feather_kernels.launch import Job
 
 _MULTIPROCESSORS, _CLOCK_KHZ, _BUS_BITS = 16, 36, 37  # cudaDevAttr...
 _GREATEST_GRID = (1 << 31) - 1
+_RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 
 
 @cache
@@ -79,7 +81,7 @@ class Launcher:
         """Launch; the driver has copied the arguments when this returns."""
         cuda = driver.cupy().cuda
         ensure_context(self.device)
-        at = cuda.get_current_stream(self.device).ptr if stream is None else stream
+        at = current_stream(self.device) if stream is None else stream
         if blocks[0] > _GREATEST_GRID:
             raise driver.GpuError(f"{blocks[0]} blocks are asked for, and a launch takes {_GREATEST_GRID}")
         with self._lock:
@@ -93,40 +95,106 @@ class Launcher:
                     "where it lacks registers, a smaller cut helps"
                 ) from error
 
-    def sender(self, blocks: int, threads: int, pointers: int) -> Send:
+    def sender(self, blocks: int, threads: int, pointers: int, height: int = 1) -> Send:
         """send(stream, pointers, 0): a launch of these blocks with the arguments at `pointers`, by one thread."""
         if self._early:
             return overlap.sender(self.entry, blocks, threads, pointers)
-        return partial(self.launch_kernel, self.entry, blocks, 1, 1, threads, 1, 1, 0)
+        return partial(self.launch_kernel, self.entry, blocks, height, 1, threads, 1, 1, 0)
 
 
 class Fixed:
-    """A kernel that lacks the address of x, that of the result, and a stream: `feather_kernels.quick` launches it.
+    """A kernel that lacks the address of x, that of the result, that of a workspace, and a stream.
 
-    Each thread has a block of its own, so that none waits for another: `local.block` is (values,
-    pointers, send), where values[0] is the address of x and values[1] that of the result, and
-    send(stream, pointers, 0) launches.
+    `feather_kernels.quick` launches it.  Each thread has a block of its own, so that none waits for another:
+    `local.block` is (values, pointers, send), where values[0] is the address of x, values[1] that of the result,
+    values[2] that of the workspace, and send(stream, pointers, 0) launches.
     """
 
     def __init__(
         self, launcher: Launcher, blocks: int, threads: int, before: Sequence[int], xs: int, middle: Sequence[int],
-        after: Sequence[int],
+        after: Sequence[int], workspace: Callable[[int], Any] | None = None, ys: int = 1, height: int = 1,
     ) -> None:  # fmt: skip
-        """Keep what does not change.  The kernel takes before, xs times the address of x, middle, that of y, after."""
+        """Keep what does not change.
+
+        The kernel takes before, xs times the address of x, middle, ys times that of y, that of the workspace, after.
+        workspace: of a stream, what has its `address` until it is dropped; None where there is none.  height: of
+        the grid; 1 where the kernel may begin early.
+        """
         self.entry, self.device, self.blocks, self.threads = launcher.entry, launcher.device, blocks, threads
-        self.local, self._launcher = threading.local(), launcher
+        self.local, self.workspace, self._launcher = threading.local(), workspace, launcher
+        self._height = height
         self._known = (*before, *middle, *after)
-        places = range(2, 2 + len(self._known))
+        places = range(3, 3 + len(self._known))
         split = len(before) + len(middle)
-        self._order = (*places[: len(before)], *[0] * xs, *places[len(before) : split], 1, *places[split:])
+        self._order = (*places[: len(before)], *[0] * xs, *places[len(before) : split], *[1] * ys, 2, *places[split:])
 
     def new_block(self) -> Block:
         """The block of a thread that has none yet."""
         ensure_context(self.device)
-        values, pointers, self.local.kept = _block((0, 0, *self._known), self._order)
-        send = self._launcher.sender(self.blocks, self.threads, pointers)
+        values, pointers, self.local.kept = _block((0, 0, 0, *self._known), self._order)
+        send = self._launcher.sender(self.blocks, self.threads, pointers, self._height)
         self.local.block = made = values, pointers, send
         return made
+
+
+# --- streams ----------------------------------------------------------------------------------
+
+
+_local = threading.local()  # where the driver writes an id, for each thread
+
+
+def _ask(name: str, *given: Any) -> None:
+    status = overlap.driver_function(name)(*given)
+    if status:
+        raise driver.cupy().cuda.driver.CUDADriverError(status)
+
+
+def current_stream(device: int) -> int:
+    """The address of CuPy's current stream."""
+    return int(driver.cupy().cuda.get_current_stream(device).ptr)
+
+
+def stream_id(stream: int) -> int:
+    """What tells the stream at an address from every other of this process, also from those that are no more."""
+    try:
+        ask, found, place = _local.id
+    except AttributeError:
+        found = ctypes.c_uint64()
+        ask, place = overlap.driver_function("cuStreamGetId"), ctypes.byref(found)
+        _local.id = ask, found, place
+    status = ask(ctypes.c_void_p(stream), place)
+    if status:
+        raise driver.cupy().cuda.driver.CUDADriverError(status)
+    return int(found.value)
+
+
+@cache
+def capturing() -> Callable[[int], bool]:
+    """The function that says whether the stream at an address captures."""
+    told: Callable[[int], bool] = driver.cupy().cuda.runtime.streamIsCapturing
+    return told
+
+
+def capture_id(stream: int) -> int:
+    """What tells the capture that the stream at an address takes part in from every other."""
+    status, found, nothing = ctypes.c_int(), ctypes.c_uint64(), ctypes.c_void_p()
+    told = ctypes.byref(status), ctypes.byref(found)
+    _ask("cuStreamGetCaptureInfo_v2", ctypes.c_void_p(stream), *told, nothing, nothing, nothing)
+    return found.value
+
+
+@contextmanager
+def relaxed() -> Iterator[None]:
+    """Meanwhile this thread may allocate, free and load, which else spoils a capture, were it another thread's."""
+    mode = ctypes.c_int(_RELAXED)  # exchanged with what it was
+    _ask("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
+    try:
+        yield
+    finally:
+        _ask("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
+
+
+# --- kernels and devices ----------------------------------------------------------------------
 
 
 @cache
@@ -134,7 +202,9 @@ def _launcher(job: Job, device: int) -> Launcher:
     major, minor = capability(device)
     portable = _target.ARCH is not None or not launch.links((major, minor))
     made = launch.compile_job(job, f"{major}{minor}", portable=portable)
-    return Launcher(launch.load(made, device), len(job.arguments), device, job.overlap)
+    with relaxed():
+        loaded = launch.load(made, device)
+    return Launcher(loaded, len(job.arguments), device, job.overlap)
 
 
 def launcher(job: Job) -> Launcher:

@@ -11,10 +11,11 @@ from feather_ref import Format, get_format
 from feather_ref.policy import Policy
 
 
-def pack_job(policy: Policy, source: str, width: int, shift: int, vector: bool, words: bool) -> Job:
+def pack_job(policy: Policy, source: str, width: int, shift: int, vector: bool, words: bool, n_bits: int = 0) -> Job:
     """Numbers to lanes."""
-    arguments = (policy, source, width, shift, vector, words)
-    kinds = ("u32*", element(get_format(source).bits), "u32*", element(small_bits(width)), "u32*", *["i64"] * 4)
+    arguments = (policy, source, width, shift, vector, words, n_bits)
+    pointers = ("u32*", element(get_format(source).bits), "u32*", element(small_bits(width)), "u32*", "u32*")
+    kinds = (*pointers, *["i64"] * 4)
     return Job(f"pack_{policy.fmt.name}_{source}_{width}", lambda: make_pack(*arguments), kinds, repr(arguments))
 
 

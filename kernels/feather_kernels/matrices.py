@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from feather_kernels import _target, arrays, calls
-from feather_kernels.matvec import Gemv, Shared
+from feather_kernels.matvec import Gemv
+from feather_kernels.operands import Shared
 from feather_ref import BlockFormat, BlockTensor, Format, PackedTensor, code_dtype, decode
 from feather_ref import isfinite as reference_isfinite
 from feather_ref.words import codes_to_words
@@ -175,14 +176,14 @@ def _with_blocks(matrix: Matrix, fmt: BlockFormat, axis: int, scales: Any, zeros
     """The matrix with the scales and zeros of its blocks."""
     rows, size = fmt.tile if axis == -1 else (fmt.tile[1], 1)
     shared = Shared(size, rows, fmt.scale, fmt.zero_point, plain)
-    kernel = Gemv(matrix.fmt, shared=shared)
-    codes, pitch = _padded(scales, kernel.blocks)
-    at_once = kernel.scale_bits // fmt.scale.storage_bits
+    vectors = Gemv(matrix.fmt, shared=shared)
+    codes, pitch = _padded(scales, vectors.blocks)
+    at_once = vectors.scale_bits // fmt.scale.storage_bits
     bytes_read = matrix.bytes + scales.size * scales.dtype.itemsize
     made = matrix._replace(shared=shared, scales=codes, scales_stride=pitch // at_once, bytes=bytes_read)
     if zeros is None:
         return made
-    codes, pitch = _padded(zeros, kernel.blocks)
+    codes, pitch = _padded(zeros, vectors.blocks)
     return made._replace(zeros=codes, zeros_stride=pitch, bytes=bytes_read + zeros.size * zeros.dtype.itemsize)
 
 
@@ -249,11 +250,14 @@ def ends_of_scales(matrix: Matrix, k: int) -> tuple[float, float]:
     return float(least), float(most)
 
 
-def center_of_scales(matrix: Matrix, k: int) -> int | None:
-    """An exponent c such that float16 holds every code times its scale times 2**-c; None where none is known."""
+def center_of_scales(matrix: Matrix, ends: tuple[float, float]) -> int | None:
+    """An exponent c such that float16 holds every code times its scale times 2**-c; None where none is known.
+
+    ends: of the scales, as `ends_of_scales` finds them.
+    """
     if matrix.shared is None:
         return None
-    least, most = ends_of_scales(matrix, k)
+    least, most = ends
     if not (0 < least <= most < math.inf):
         return None
     row, scale = matrix.fmt, matrix.shared.scale

@@ -30,144 +30,37 @@ Source: design of this project; PTX ISA 8.7 for the instructions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from feather_kernels import ptx
-from feather_kernels._target import cuda, device, kernel
-from feather_kernels.decoders import (
-    CANONICAL_NAN,
-    Decoder,
-    make_decoder,
-    make_nan_flag,
-    make_scale,
-    make_top,
-    make_value,
-    row_table,
-    widens,
-)
+from feather_kernels._target import cuda, kernel
+from feather_kernels.decoders import CANONICAL_NAN, row_table
+from feather_kernels.dots import make_multiply, make_multiply_rest
 from feather_kernels.encoders import make_encoder
 from feather_kernels.launch import Job, element
-from feather_ref import Format, get_format
+from feather_kernels.operands import Function
+from feather_kernels.vectors import Vectors, make_load, make_load_marks, make_load_x
+from feather_ref import get_format
 from feather_ref.policy import resolve
-
-Function = Callable[..., Any]
-
-
-class Shared(NamedTuple):
-    """What the numbers of a block share: size of them along k, and rows; the row of the scale.
-
-    zero: a code that means zero, too.  plain: no scale is NaN, nor below the normal numbers of float32.
-    """
-
-    size: int
-    rows: int
-    scale: Format
-    zero: bool = False
-    plain: bool = False
 
 
 @dataclass(frozen=True)
-class Gemv:
+class Gemv(Vectors):
     """One kernel: what it computes and how it is cut up.
 
-    fmt, x, out: rows of the weights, of x (fp16, bf16, fp32) and of the result.  rows, splits, warps,
-    depth, parts: see above; warps is a multiple of splits.  finite: no code of W is Inf or NaN.  aligned:
-    every row of W starts on 16 bytes.  x_aligned: x does.  native: the target widens e4m3 itself.
-    shared: what the numbers of blocks share, where they do.  overlap: it begins while the kernel before it ends,
-    and asks for its first weights before it waits: sm_90 and up.
+    overlap: it begins while the kernel before it ends, and asks for its first weights before it waits: sm_90 and up.
     """
 
-    fmt: Format
-    x: str = "fp16"
-    out: str = "fp32"
-    rows: int = 1
-    splits: int = 1
-    warps: int = 4
-    depth: int = 1
-    parts: int = 1
-    finite: bool = False
-    bias: bool = False
-    aligned: bool = True
-    x_aligned: bool = True
-    native: bool = False
     overlap: bool = False
-    shared: Shared | None = None
-
-    @property
-    def lanes(self) -> int:
-        """Codes in a vector: as many whole words' worth as 128 bits hold, at least one; of whole blocks or of one.
-
-        Raises ValueError where blocks go with no vector.
-        """
-        codes, words = self.fmt.period
-        sizes = [codes * times for times in range(max(1, 4 // words), 0, -1)]
-        if self.shared is None:
-            return sizes[0]
-        size = self.shared.size
-        fitting = [lanes for lanes in sizes if (size % lanes == 0 or lanes % size == 0) and _nests(size, codes)]
-        if not fitting:
-            raise ValueError(f"W: no kernel has blocks of {size} numbers of {self.fmt.name}, whose words hold {codes}")
-        return fitting[0]
-
-    @property
-    def words(self) -> int:
-        """Words in a vector."""
-        return self.lanes * self.fmt.storage_bits // 32
-
-    @property
-    def blocks(self) -> int:
-        """Scales of a vector; 0 where there are none."""
-        return 0 if self.shared is None else max(1, self.lanes // self.shared.size)
-
-    @property
-    def scale_bits(self) -> int:
-        """Of one load of scales: all those of a vector where these are a number of 16 or 32 bits."""
-        if self.shared is None:
-            return 32
-        one = self.shared.scale.storage_bits
-        return one * self.blocks if one * self.blocks in (16, 32) else one
-
-    @property
-    def marks(self) -> int:
-        """Words for the scales and zeros of a vector."""
-        if self.shared is None:
-            return 0
-        return self.blocks * self.shared.scale.storage_bits // self.scale_bits + self.blocks * self.shared.zero
-
-    @property
-    def decoder(self) -> Decoder:
-        """The decoder of the weights of whole vectors."""
-        finite, short = self.finite or self.flag is not None, self.x == "fp16" and self.shared is None
-        return make_decoder(self.fmt, finite, deferred=True, short_x=short, native=self.native)
-
-    @property
-    def flag(self) -> Function | None:
-        """What tells whether a word holds a NaN, where that is asked."""
-        return None if self.finite or (self.native and widens(self.fmt)) else make_nan_flag(self.fmt)
 
     def order(self) -> dict[str, Any]:
         """The fields of the `feather_ref.ops.Order` of this kernel."""
         powers = {"factor": self.decoder.factor, "x_factor": self.decoder.x_factor}
         return {"vector": self.lanes, "warps": self.splits, "splits": self.parts, "fold": False, **powers}
-
-    @property
-    def threads(self) -> int:
-        """Of a block."""
-        return 32 * self.warps
-
-    def grid(self, n: int) -> int:
-        """Blocks for n rows."""
-        return -(-n // (self.rows * (self.warps // self.splits))) * self.parts
-
-    def workspace(self, n: int) -> int:
-        """Words, zero at first, that the parts of n rows need: a counter and partial sums a row."""
-        rows = self.grid(n) // self.parts * (self.warps // self.splits) * self.rows
-        return rows * (1 + self.parts) if self.parts > 1 else 0
 
     def explain(self, n: int, k: int) -> list[str]:
         """What it is and how it divides the work, in lines."""
@@ -197,18 +90,14 @@ class Gemv:
         return _make(self)
 
 
-def _nests(size: int, codes: int) -> bool:
-    return size % codes == 0 or codes % size == 0
-
-
 @cache
 def _make(g: Gemv) -> Function:
     """The kernel gemv(w, scales, zeros, x, x_small, scale, bias, y, work, n, k, and five strides)."""
     rows, splits, parts, depth, lanes, words = g.rows, g.splits, g.parts, g.depth, g.lanes, g.words
     groups, step, threads = g.warps // splits, 32 * splits, g.threads
     chunk = parts * step * lanes
-    load_vector, load_marks, load_x = _make_load(words, g.aligned), _make_load_marks(g), _make_load_x(g)
-    multiply, multiply_rest = _make_multiply(g), _make_multiply_rest(g)
+    load_vector, load_marks, load_x = make_load(words, g.aligned), make_load_marks(g), make_load_x(g)
+    multiply, multiply_rest = make_multiply(g), make_multiply_rest(g)
     # Sizes of arrays must be names.
     row_words, row_marks, x_words = rows * words, rows * g.marks, lanes * get_format(g.x).bits // 32
     code_size, mark_size, x_size, partials = (
@@ -338,264 +227,3 @@ def _make(g: Gemv) -> Function:
             y[own] = code_of(ptx.as_bits(total))
 
     return gemv
-
-
-# --- what is loaded ---------------------------------------------------------------------------
-
-
-def _make_load(words: int, aligned: bool) -> Function:
-    """load(p, i, into, at): one vector of a row; words one by one come from L1, where their neighbours wait."""
-    fours = words if aligned and words % 4 == 0 else 0
-
-    @device
-    def load(p, i, into, at):
-        for j in range(0, fours, 4):
-            into[at + j], into[at + j + 1], into[at + j + 2], into[at + j + 3] = ptx.stream4(p, i + j)
-        for j in range(fours, words):
-            into[at + j] = ptx.load_32(p, i + j)
-
-    return load
-
-
-_LOADS = {8: ptx.load_8, 16: ptx.load_16, 32: ptx.load_32}
-
-
-def _make_load_marks(g: Gemv) -> Function:
-    """load(scales, zeros, scales_at, zeros_at, v, d, into, slot): codes of the scales and zeros of vector v + d * step.
-
-    A slot has all scales, in as few words as were loaded, then all zeros.
-    """
-    if g.shared is None:
-        return _no_marks
-    bits, blocks, zero, marks = g.scale_bits, g.blocks, g.shared.zero, g.marks
-    loads = blocks * g.shared.scale.storage_bits // bits
-    each, step = max(1, g.shared.size // g.lanes), 32 * g.splits  # vectors that share a block, and of a step
-    even = step % each == 0
-    load_scale, load_zero = _LOADS[bits], _LOADS[max(8, g.fmt.storage_bits)]
-
-    @device
-    def load(scales, zeros, scales_at, zeros_at, v, d, into, slot):
-        if even:
-            block = np.int64(np.uint32(v // each)) + d * (step // each)
-        else:
-            block = np.int64(np.uint32(np.uint32(v + d * step) // each))
-        for i in range(loads):
-            into[slot * marks + i] = load_scale(scales, scales_at + block * loads + i)
-        if zero:
-            for i in range(blocks):
-                into[slot * marks + loads + i] = load_zero(zeros, zeros_at + block * blocks + i)
-
-    return load
-
-
-@device
-def _no_marks(scales, zeros, scales_at, zeros_at, v, d, into, slot):
-    pass
-
-
-def _make_mark(g: Gemv) -> tuple[Function, Function]:
-    """scale(marks, slot, b), zero(marks, slot, b): the numbers of block b of a vector."""
-    if g.shared is None:
-        return _no_mark, _no_mark
-    row, marks, bits = g.shared.scale, g.marks, g.shared.scale.storage_bits
-    per = g.scale_bits // bits  # scales in a word
-    mask, loads = (1 << bits) - 1, g.blocks // per
-    value, shift = make_scale(row, g.shared.plain), row.storage_shift
-    value_of, place = make_value(g.fmt), 32 - g.fmt.bits
-
-    @device
-    def scale(into, slot, b):
-        word = into[slot * marks + b // per]
-        if per > 1:
-            word = np.uint32(np.uint32(word >> np.uint32(b % per * bits)) & np.uint32(mask))
-        return value(np.uint32(word >> np.uint32(shift)))
-
-    @device
-    def zero(into, slot, b):
-        return value_of(np.uint32(into[slot * marks + loads + b] << np.uint32(place)))
-
-    return scale, zero
-
-
-@device
-def _no_mark(into, slot, b):
-    return np.float32(0)
-
-
-def _make_load_x(g: Gemv) -> Function:
-    """load(x, x_small, v, into, at): the words of the numbers of x that go with vector v."""
-    lanes, bits = g.lanes, get_format(g.x).bits
-    words = lanes * bits // 32
-
-    @device
-    def by_vector(x, x_small, v, into, at):
-        for i in range(0, words, 4):
-            into[at + i], into[at + i + 1], into[at + i + 2], into[at + i + 3] = ptx.read4(x, v * words + i)
-
-    @device
-    def by_word(x, x_small, v, into, at):
-        for i in range(words):
-            into[at + i] = ptx.read_32(x, v * words + i)
-
-    @device
-    def by_half(x, x_small, v, into, at):
-        for i in range(words):
-            high = np.uint32(ptx.read_16(x_small, v * lanes + 2 * i + 1) << np.uint32(16))
-            into[at + i] = np.uint32(ptx.read_16(x_small, v * lanes + 2 * i) | high)
-
-    if g.x_aligned and words % 4 == 0:
-        return by_vector
-    return by_word if bits == 32 else by_half
-
-
-# --- what is multiplied -----------------------------------------------------------------------
-
-
-def _make_decode(g: Gemv) -> Function:
-    """decode(codes, at, table, into): the codes of the least number of whole words."""
-    group, values = g.decoder.group, row_table(g.fmt)
-    lanes, down = g.fmt.period[0], np.uint32(32 - g.fmt.bits)
-    top = make_top(g.fmt.storage_bits, g.fmt.storage_bits - g.fmt.storage_shift - g.fmt.bits)
-
-    @device
-    def computed(codes, at, table, into):
-        group(codes, at, into)
-
-    @device
-    def looked_up(codes, at, table, into):
-        for j in range(lanes):
-            into[j] = table[np.uint32(top(codes, at, j) >> down)]
-
-    return computed if values is None else looked_up
-
-
-def _make_values(g: Gemv) -> Function:
-    """values(xs, at, into): the numbers of x for one vector, times 2**x_factor."""
-    lane, lanes, power = make_decoder(get_format(g.x)).lane, g.lanes, g.decoder.x_factor
-    moved, factor = power != 0, np.float32(2.0**power)
-
-    @device
-    def values(xs, at, into):
-        for j in range(lanes):
-            into[j] = lane(xs, at, j)
-        if moved:
-            for j in range(lanes):
-                into[j] = ptx.mul(into[j], factor)
-
-    return values
-
-
-def _make_multiply(g: Gemv) -> Function:
-    """multiply(codes, at, marks, slot, xs, x_at, table, sums, flags): one vector of every row."""
-    rows, lanes, words = g.rows, g.lanes, g.words
-    group_lanes, group_words = g.fmt.period
-    groups = words // group_words
-    decode, values_of, scaled = _make_decode(g), _make_values(g), g.shared is not None
-    blocks_of = _make_blocks(g) if scaled else _no_blocks
-    flagged, flag = g.flag is not None, g.flag or _no_flag
-
-    @device
-    def multiply(codes, at, marks, slot, xs, x_at, table, sums, flags):
-        values = cuda.local.array(lanes, np.float32)
-        weights = cuda.local.array(group_lanes, np.float32)
-        values_of(xs, x_at, values)
-        if scaled:
-            blocks_of(codes, at, marks, slot, values, table, sums)
-        else:
-            for i in range(groups):
-                for r in range(rows):
-                    decode(codes, at + r * words + i * group_words, table, weights)
-                    for j in range(group_lanes):
-                        sums[r] = ptx.fma(weights[j], values[i * group_lanes + j], sums[r])
-        if flagged:
-            for r in range(rows):
-                for i in range(words):
-                    flags[r] = np.uint32(flags[r] | flag(codes[at + r * words + i]))
-
-    return multiply
-
-
-@device
-def _no_flag(word):
-    return np.uint32(0)
-
-
-def _make_blocks(g: Gemv) -> Function:
-    """blocks(codes, at, marks, slot, values, table, sums): one vector of every row, block by block."""
-    rows, words, decode = g.rows, g.words, _make_decode(g)
-    scale_of, zero_of = _make_mark(g)
-    zero = g.shared is not None and g.shared.zero
-    group_lanes, group_words = g.fmt.period
-    size = g.lanes // g.blocks  # codes of a block in this vector
-    groups, cuts = max(1, size // group_lanes), max(1, group_lanes // size)  # words of a block, blocks of the words
-    outer, inner = g.blocks // cuts, min(size, group_lanes)
-
-    @device
-    def blocks(codes, at, marks, slot, values, table, sums):
-        own = cuda.local.array(rows, np.float32)
-        weights = cuda.local.array(group_lanes, np.float32)
-        for b in range(outer):
-            for r in range(rows):
-                own[r] = np.float32(0)
-            for i in range(groups):
-                for r in range(rows):
-                    decode(codes, at + r * words + (b * groups + i) * group_words, table, weights)
-                    for c in range(cuts):
-                        if zero:
-                            below = zero_of(marks, slot + r, b * cuts + c)
-                            for j in range(inner):
-                                weights[c * inner + j] = ptx.add(weights[c * inner + j], -below)
-                        if cuts > 1:
-                            own[r] = np.float32(0)
-                        for j in range(inner):
-                            x = values[(b * groups + i) * group_lanes + c * inner + j]
-                            own[r] = ptx.fma(weights[c * inner + j], x, own[r])
-                        if cuts > 1:
-                            sums[r] = ptx.fma(own[r], scale_of(marks, slot + r, b * cuts + c), sums[r])
-            if cuts == 1:
-                for r in range(rows):
-                    sums[r] = ptx.fma(own[r], scale_of(marks, slot + r, b), sums[r])
-
-    return blocks
-
-
-@device
-def _no_blocks(codes, at, marks, slot, values, table, sums):
-    pass
-
-
-def _make_multiply_rest(g: Gemv) -> Function:
-    """rest(w, row_at, whole, marks, x, count, sums): the `count` codes of every row behind its whole vectors."""
-    rows, lanes, words = g.rows, g.lanes, g.words
-    _, _, factor, power = g.decoder
-    deferred = factor != 0 or power != 0
-    down, up = np.float32(2.0 ** -(factor + power)), np.float32(2.0**power)
-    lane_of = make_decoder(g.fmt).lane
-    x_row = get_format(g.x)
-    value, place = make_value(x_row), 32 - x_row.bits
-    blocks, scaled = max(1, g.blocks), g.shared is not None
-    zero, size = g.shared is not None and g.shared.zero, lanes // blocks
-    scale_of, zero_of = _make_mark(g)
-
-    @device
-    def rest(w, row_at, whole, marks, x, count, sums):
-        own = cuda.local.array(rows, np.float32)
-        for b in range(blocks):
-            for r in range(rows):
-                own[r] = np.float32(0) if scaled else sums[r]
-            for j in range(b * size, min((b + 1) * size, count)):
-                xj = value(np.uint32(np.uint32(x[np.uint32(whole * lanes + j)]) << np.uint32(place)))
-                if deferred:
-                    xj = ptx.mul(xj, up)
-                for r in range(rows):
-                    wj = lane_of(w, row_at[r] + np.uint32(whole * words), j)
-                    if zero:
-                        wj = ptx.add(wj, -zero_of(marks, r, b))
-                    if deferred:
-                        wj = ptx.mul(wj, down)
-                    own[r] = ptx.fma(wj, xj, own[r])
-            if b * size < count:
-                for r in range(rows):
-                    sums[r] = ptx.fma(own[r], scale_of(marks, r, b), sums[r]) if scaled else own[r]
-
-    return rest

@@ -6,7 +6,8 @@
 Each row is one instruction in a kernel of its own, from a word x to a word y: a number stands at
 the bottom of either, and of instructions that convert pairs the other one is zero.  The rules are
 found by `feather_ref.conformance.fingerprint`, and then proved on every input: on the device, against
-`encode` where the source is float32 or float16, against `feather_ref.decode` where it is a code.
+`encode` where the source is float32 or float16, against `feather_ref.decode` where it is a code.  Then
+the golden vectors judge every input once more, where there are some with these rules.
 
 Source: NVIDIA PTX ISA 9.0, cvt.
 """
@@ -21,11 +22,11 @@ import numpy as np
 
 import feather_kernels as fk
 import feather_ref as fr
-from feather_kernels import driver, gpu
+from feather_kernels import driver, exhaustive, gpu
+from feather_ref import conformance
 from feather_ref.conformance.fingerprint import traits
 
 THREADS = 256
-_CHUNK = 1 << 28
 
 
 class Native(NamedTuple):
@@ -153,7 +154,9 @@ def convert(native: Native, x: Any) -> Any:
 class Verdict(NamedTuple):
     """What came of an instruction: its choices in words, and on how many of all inputs it is not the codec.
 
-    different: numbers; payloads: NaNs, which become another NaN.
+    different: numbers; payloads: NaNs that become another NaN; lost: NaNs that become none, and should.  vectors:
+    the id of those that judged it, and failed: on how many of all inputs they say no; None where there are none
+    with its rules.
     """
 
     text: str
@@ -161,16 +164,50 @@ class Verdict(NamedTuple):
     inputs: int
     different: int
     payloads: int = 0
+    lost: int = 0
+    vectors: str | None = None
+    failed: int | None = None
 
 
 def judge(native: Native) -> Verdict:
     """Find the rules of an instruction that this GPU has, and prove them on every input."""
     if native.decodes:
         inputs, different = _decoded(native)
-        return Verdict(native.text, {}, inputs, different)
+        return Verdict(native.text, {}, inputs, different, 0, 0, *_judged(native))
     row = fr.get_format(native.target)
     found = {trait.choice: trait.option for trait in traits(row, lambda x: _codes_of(native, x))}
-    return Verdict(native.text, found, *_encoded(native, row))
+    return Verdict(native.text, found, *_encoded(native, row), *_judged(native))
+
+
+def vectors_of(native: Native) -> str | None:
+    """The vectors that speak of every float32 that an instruction converts by its rules; None without such.
+
+    >>> [vectors_of(native) for native in NATIVES[4:7]]  # bf16 towards zero, tf32 to nearest away and even
+    ['convert.f32.bf16.rtz.nonsat.run', None, 'convert.f32.tf32.rne.nonsat.dig']
+    """
+    if native.source != "fp32":
+        return None
+    given = {"overflow": fr.get_format(native.target).overflow, **native.rules}
+    if not isinstance(given.get("nan"), str):  # a code: any NaN passes
+        given.pop("nan", None)
+    return exhaustive.find(native.target, **given)
+
+
+def _judged(native: Native) -> tuple[str | None, int | None]:
+    """The vectors that judged every input, and on how many they say no."""
+    name = vectors_of(native)
+    if name is not None:
+        return name, exhaustive.judge(name, lambda bits: _codes(native, bits), native.text).wrong
+    if native.source == "fp32":
+        return None, None
+    if native.decodes:
+        found = conformance.check(lambda codes: _values_of(native, codes), native.source, op="decode", exhaustive=True)
+    else:
+        found = conformance.check(
+            lambda x: _codes_of(native, x), native.target, source=native.source, exhaustive=True,
+            overflow=native.rules.get("overflow"),
+        )  # fmt: skip
+    return found.report.id, found.report.failed
 
 
 def _codes_of(native: Native, x: Any) -> Any:
@@ -178,51 +215,59 @@ def _codes_of(native: Native, x: Any) -> Any:
     with np.errstate(over="ignore"):
         numbers = np.asarray(x).astype(np.float16 if native.source == "fp16" else np.float32)
     words = numbers.view(f"u{numbers.itemsize}").astype(np.uint32)
-    return _lanes(native, convert(native, driver.cupy().asarray(words))).get()
+    return _codes(native, driver.cupy().asarray(words)).get()
 
 
-def _lanes(native: Native, words: Any) -> Any:
-    return words >> 13 if native.target == "tf32" else words
+def _codes(native: Native, words: Any) -> Any:
+    """The codes of numbers, of `code_dtype`."""
+    made = convert(native, words)
+    return (made >> 13 if native.target == "tf32" else made).astype(fr.code_dtype(native.target))
 
 
-def _encoded(native: Native, row: fr.Format) -> tuple[int, int, int]:
-    """(all inputs, numbers with another code than the codec's, NaNs with another code)."""
+def _values_of(native: Native, codes: Any) -> Any:
+    """The float32 that codes become, on the host."""
+    words = convert(native, driver.cupy().asarray(np.asarray(codes, np.uint32))).get()
+    return fr.decode(words.astype(np.uint16), native.target)
+
+
+def _encoded(native: Native, row: fr.Format) -> tuple[int, int, int, int]:
+    """(all inputs, numbers with another code than the codec's, NaNs with another NaN, NaNs with another code)."""
     cupy = driver.cupy()
-    wide = native.source == "fp32"
-    total, numbers, nans = 1 << 32 if wide else 1 << 16, 0, 0
-    for start in range(0, total, _CHUNK):
-        bits = cupy.arange(start, min(start + _CHUNK, total), dtype=cupy.uint64).astype(cupy.uint32)
+    is_nan = cupy.asarray(fr.isnan(np.arange(1 << row.bits), row))
+    wide, total, counts = native.source == "fp32", 0, cupy.zeros(3, cupy.int64)
+    for _, bits in exhaustive.chunks() if wide else [(0, cupy.arange(1 << 16, dtype=cupy.uint32))]:
+        total += bits.size
         x = bits.view(cupy.float32) if wide else bits.astype(cupy.uint16).view(cupy.float16)
-        wrong = _lanes(native, convert(native, bits)) != fk.encode(x, row, **native.rules)
-        nans += int((wrong & cupy.isnan(x)).sum())
-        numbers += int((wrong & ~cupy.isnan(x)).sum())
-    return total, numbers, nans
+        codes = _codes(native, bits)
+        wrong, was, still = codes != fk.encode(x, row, **native.rules), cupy.isnan(x), is_nan[codes]
+        counts += cupy.stack([(wrong & kind).sum() for kind in (~was, was & still, was & ~still)])
+    numbers, others, lost = (int(count) for count in counts.get())
+    return total, numbers, others, lost
 
 
 def _decoded(native: Native) -> tuple[int, int]:
     """(all codes, those with another value than the codec's); any NaN is as good as another."""
-    source, target = fr.get_format(native.source), fr.get_format(native.target)
-    codes = np.arange(1 << source.bits, dtype=np.uint32)
-    got = convert(native, driver.cupy().asarray(codes)).get().astype(np.uint16)
-    wanted = fr.decode(codes.astype(fr.code_dtype(source)), source)
-    both = fr.decode(got, target), wanted
+    source = fr.get_format(native.source)
+    codes = np.arange(1 << source.bits).astype(fr.code_dtype(source))
+    both = _values_of(native, codes), fr.decode(codes, source)
     same = (both[0].view(np.uint32) == both[1].view(np.uint32)) | (np.isnan(both[0]) & np.isnan(both[1]))
     return codes.size, int((~same).sum())
 
 
 def table() -> Iterator[str]:
     """Every instruction as a row of Markdown: judged where this GPU has it, else only assembled."""
-    yield "| instruction | from | rules | inputs | numbers, NaNs not as the codec |"
-    yield "|---|---|---|---|---|"
+    yield "| instruction | from | rules | inputs | numbers wrong, NaNs another, NaNs lost | wrong, by the vectors |"
+    yield "|---|---|---|---|---|---|"
     for native in NATIVES:
         if runs_here(native):
             verdict = judge(native)
             rules = "; ".join(f"{choice}: {option}" for choice, option in verdict.choices.items()) or "exact"
-            wrong = f"{verdict.different}, {verdict.payloads}"
-            yield f"| `{native.text}` | sm_{native.since} | {rules} | {_power(verdict.inputs)} | {wrong} |"
+            wrong = f"{verdict.different}, {verdict.payloads}, {verdict.lost}"
+            judged = "there are none" if verdict.vectors is None else f"{verdict.failed}, `{verdict.vectors}`"
+            yield f"| `{native.text}` | sm_{native.since} | {rules} | {_power(verdict.inputs)} | {wrong} | {judged} |"
         else:
             size = len(assemble(native))
-            yield f"| `{native.text}` | sm_{native.since} | not here: assembled, {size} bytes | | |"
+            yield f"| `{native.text}` | sm_{native.since} | not here: assembled, {size} bytes | | | |"
 
 
 def _power(count: int) -> str:

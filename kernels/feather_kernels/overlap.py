@@ -53,13 +53,12 @@ def _config() -> tuple[Any, int]:
 
 
 @cache
-def _function() -> Any:
+def driver_function(name: str) -> Any:
+    """A function of the CUDA driver, which ctypes calls quickest without a list of types: each argument has its own."""
     library = _target.load_driver()
     if library is None:
         raise driver.GpuError("there is no CUDA driver: install one")
-    function = library.cuLaunchKernelEx
-    function.argtypes = [ctypes.c_void_p] * 4
-    return function
+    return library[name]
 
 
 def launch_kernel(
@@ -74,7 +73,8 @@ def launch_kernel(
     config.grid_x, config.grid_y, config.grid_z = grid_x, grid_y, grid_z
     config.block_x, config.block_y, config.block_z = block_x, block_y, block_z
     config.shared, config.stream = shared, stream
-    status = _function()(address, entry, pointers, extra)
+    given = (ctypes.c_void_p(value) for value in (address, entry, pointers, extra))
+    status = driver_function("cuLaunchKernelEx")(*given)
     if status:
         raise driver.cupy().cuda.driver.CUDADriverError(status)
 
@@ -86,7 +86,7 @@ def sender(entry: int, blocks: int, threads: int, pointers: int) -> Callable[[in
     """
     attribute = _Attribute(_MAY_BEGIN_EARLY, 0, (1,))
     config = _Config(blocks, 1, 1, threads, 1, 1, 0, None, ctypes.pointer(attribute), 1)
-    launch, where = _function_of_words(), ctypes.byref(config)
+    launch, where = driver_function("cuLaunchKernelEx"), ctypes.byref(config)
     kernel, arguments = ctypes.c_void_p(entry), ctypes.c_void_p(pointers)
 
     def send(stream: int, _pointers: int, _extra: int) -> None:
@@ -96,12 +96,3 @@ def sender(entry: int, blocks: int, threads: int, pointers: int) -> Callable[[in
             raise driver.cupy().cuda.driver.CUDADriverError(status)
 
     return send
-
-
-@cache
-def _function_of_words() -> Any:
-    """The function without a list of types, which ctypes calls quicker; every argument must have its own."""
-    library = _target.load_driver()
-    if library is None:
-        raise driver.GpuError("there is no CUDA driver: install one")
-    return library["cuLaunchKernelEx"]

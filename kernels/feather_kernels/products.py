@@ -9,204 +9,27 @@ Source: design of this project.
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 
-from feather_kernels import _target, arrays, calls, matrices, tensorcore
-from feather_kernels.arrays import DTYPES, NUMBERS, Given
+from feather_kernels import _target, arrays, calls, gpu, matrices, tensorcore
+from feather_kernels.arrays import NUMBERS
 from feather_kernels.columns import ColumnsPlan
-from feather_kernels.cuts import Cut, begins_early, choose_cut
+from feather_kernels.cuts import Cut, begins_early, choose_cut, choose_tiles
 from feather_kernels.decoders import check_exact
-from feather_kernels.gpu import Fixed
-from feather_kernels.launch import Job
 from feather_kernels.matrices import DeviceTensor, Matrix
 from feather_kernels.matvec import Gemv
-from feather_kernels.quick import Quick
-from feather_kernels.quick import make as make_quick
+from feather_kernels.operands import Product
+from feather_kernels.plans import Arguments, Plan
 from feather_kernels.tensorcore import Columns
+from feather_kernels.tiles import COLUMNS
+from feather_kernels.workspaces import Workspaces
 from feather_ref import BlockTensor, PackedTensor, get_format
 
 MODES = ("fast", "ordered")
-
-
-class Kernel(Protocol):
-    """What a plan needs to know of its kernel; `feather_kernels.matvec.Gemv` is one."""
-
-    @property
-    def fmt(self) -> Any:
-        """The row of the weights, for the eye."""
-
-    @property
-    def x(self) -> str:
-        """The row of x: fp16, bf16 or fp32."""
-
-    @property
-    def out(self) -> str:
-        """The row of the result."""
-
-    @property
-    def threads(self) -> int:
-        """Of a block."""
-
-    def grid(self, n: int) -> int:
-        """Blocks for n rows."""
-
-    def job(self, x_aligned: bool = True) -> Job:
-        """What to compile, for an x that begins on 16 bytes or not."""
-
-    def order(self) -> dict[str, Any] | None:
-        """The fields of the `Order` that replays it; None where there is none."""
-
-    def explain(self, n: int, k: int) -> list[str]:
-        """What it is and how it divides the work, in lines."""
-
-
-class Arguments(NamedTuple):
-    """What a kernel takes: before, pointers to x, middle, a pointer to the result, after.
-
-    before, middle, after: pointers as `arrays.pointers` makes them, and ints.  keep: the arrays that the
-    pointers lead to.  bytes: of W that a launch reads.  columns: where it takes several at once, how many.
-    """
-
-    before: tuple[Any, ...]
-    middle: tuple[Any, ...]
-    after: tuple[Any, ...]
-    keep: tuple[Any, ...]
-    bytes: int
-    columns: int | None = None
-
-
-class Plan:
-    """A matrix that is ready to be multiplied: y = plan(x).
-
-    Made by `prepare`.  Calling it launches one kernel; with `out` nothing is allocated.  Where several blocks
-    share a row (`explain` says so), they meet in memory of the plan: it then runs on one stream at a time.
-    """
-
-    def __init__(self, kernel: Kernel, shape: tuple[int, int], arguments: Arguments) -> None:
-        """Keep the arrays; compile and load the kernel."""
-        self.kernel: Any = kernel
-        self.shape, self._arguments = shape, arguments
-        many = () if arguments.columns is None else (arguments.columns,)
-        self._y_shape, self._x_shape = ((*many, size) for size in shape)
-        self._jobs = {aligned: kernel.job(aligned) for aligned in (True, False)}
-        self._grid = (kernel.grid(shape[0]), 1)
-        self._dtype, self._x_name = DTYPES[kernel.out], DTYPES[kernel.x]
-        self._launchers: dict[bool, Any] = {}
-        kinds = self._jobs[True].arguments
-        begin, after = len(arguments.before), len(arguments.middle) + len(arguments.after)
-        end = len(kinds) - after - 1
-        self._x_kinds = kinds[begin:end]
-        self._y_kinds = kinds[end + len(arguments.middle) :][:1]
-        self._quick: dict[type, Quick] = {}
-        self.device = 0
-        if not _target.SIMULATOR:
-            self.device = arrays.device_of(arguments.keep[0])
-            for array in arguments.keep:
-                if array is not None:
-                    calls.check_devices(**{"scale or bias": arrays.device_of(array), "W": self.device})
-            with self.here():
-                self._launcher(True)
-
-    def here(self) -> Any:
-        """A context in which the GPU of W is the current one."""
-        if _target.SIMULATOR:
-            return nullcontext()
-        from feather_kernels import gpu
-
-        return gpu.using(self.device)
-
-    def _launcher(self, aligned: bool) -> Any:
-        from feather_kernels import gpu
-
-        if aligned not in self._launchers:
-            self._launchers[aligned] = gpu.launcher(self._jobs[aligned])
-        return self._launchers[aligned]
-
-    def __call__(self, x: Any, out: Any = None, stream: Any = None) -> Any:
-        """W @ x.
-
-        x: (k,), or (c, k) for a plan of c columns, of the dtype that `prepare` was told.  out: (n,) or (c, n), on
-        the device, of the result's dtype, and not x's memory.
-        stream: of CuPy, torch, Numba or cuda.core, or its address; None is the current one of the library
-        that x is from.  Threads may share a plan.  Where blocks share a row, as `explain` says, the plan
-        has a workspace: its launches must follow each other, as those on one stream do.
-
-        Raises TypeError or ValueError naming the argument.
-        """
-        try:
-            made = self._quick[type(x)](x, out, stream)
-        except KeyError:  # not seen before
-            made = None
-        if made is not None:
-            return made
-        with self.here():
-            return self._call(x, out, stream)
-
-    def _call(self, x: Any, out: Any, stream: Any) -> Any:
-        """The long way: every check, then the launch; the next call like this one goes the short way."""
-        given = arrays.take(x, "x")
-        if given.name != self._x_name:
-            raise TypeError(f"x must be {self._x_name}, as prepared, got {given.name}")
-        if given.shape != self._x_shape:
-            raise ValueError(f"x must have shape {self._x_shape}, got {given.shape}")
-        at = arrays.stream_of(stream, given)
-        made = calls.made(out, given, self._y_shape, self._dtype, None if stream is None else at)
-        if not _target.SIMULATOR:
-            calls.check_devices(x=arrays.device_of(given.array), out=arrays.device_of(made), W=self.device)
-        if self.shape[0]:
-            self.launch(given, made, at)
-            self._remember(x)
-        return arrays.give(given, made) if out is None else out
-
-    def launch(self, given: Given, made: Any, stream: int | None) -> None:
-        """Launch for arrays that were checked."""
-        aligned = given.address % 16 == 0
-        xs, ys = arrays.pointers(given.array, self._x_kinds), arrays.pointers(made, self._y_kinds)
-        before, middle, after, *_ = self._arguments
-        arguments = (*before, *xs, *middle, *ys, *after)
-        if _target.SIMULATOR:
-            calls.run(self._jobs[aligned], self._grid, self.kernel.threads, arguments, None)
-        else:
-            self._launcher(aligned)(self._grid, self.kernel.threads, arguments, stream)
-
-    def _remember(self, x: Any) -> None:
-        """Open the short way for arrays like x."""
-        if not _target.SIMULATOR and type(x) not in self._quick:
-            quick = make_quick(x, self._y_shape, self._dtype, self.fixed())
-            if quick is not None:
-                self._quick[type(x)] = quick
-
-    def fixed(self) -> Fixed:
-        """The kernel, which lacks two addresses and a stream."""
-        before, middle, after, *_ = self._arguments
-        blocks, threads, xs = self._grid[0], self.kernel.threads, len(self._x_kinds)
-        return Fixed(self._launcher(True), blocks, threads, before, xs, middle, after)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of W that a launch reads."""
-        return self._arguments.bytes
-
-    def order(self) -> Any:
-        """The fields of the `feather_ref.ops.Order` that replays the result bit for bit; None where none does."""
-        return self.kernel.order()
-
-    def explain(self) -> str:
-        """Which kernel runs, why, and how long it should take."""
-        lines = self.kernel.explain(*self.shape)
-        lines.append(f"one launch of {self._grid[0]} blocks of {self.kernel.threads} threads reads {self.nbytes} bytes")
-        if _target.SIMULATOR:
-            return "\n".join([*lines, "in the simulator: no time is predicted"])
-        from feather_kernels import gpu
-
-        bandwidth = gpu.bandwidth()
-        micros = self.nbytes / (0.9 * bandwidth) / 1e3 + 2.5
-        return "\n".join([*lines, f"about {micros:.1f} us: bytes / (0.9 * {bandwidth:.0f} GB/s) + 2.5 us"])
 
 
 def prepare(
@@ -230,6 +53,33 @@ def prepare(
     Raises TypeError or ValueError naming the argument, and RuntimeError with what to do where there is
     no way to run.
     """
+    _check(W, mode, cut, columns)
+    x_row, out_row = _names(x=x, out=out)
+    n, k = W.shape
+    calls.check_size(n * k)
+    matrix = matrices.take(W)
+    check_exact(matrix.fmt)
+    ends = None if bias is None else matrices.floats(bias, "bias", n, None)
+    base = Gemv(
+        matrix.fmt,
+        x_row,
+        out_row,
+        finite=matrix.finite,
+        bias=bias is not None,
+        aligned=matrix.aligned,
+        native=_native(),
+        overlap=begins_early(matrix.bytes, _capability()),
+        shared=matrix.shared,
+    )
+    plan = _gemv_plan if columns == 1 else partial(_columns_plan, columns, mode)
+    made = plan(base, (n, k), matrix, ends, cut)
+    if not _target.SIMULATOR:
+        arrays.wait_for_uploads()
+    return made
+
+
+def _check(W: Any, mode: str, cut: Cut | None, columns: int) -> None:  # noqa: N803 - the name of a matrix
+    """Refuse what `prepare` does not take."""
     if mode not in MODES:
         raise ValueError(f"mode must be one of {', '.join(MODES)}; got {mode!r}")
     calls.check_columns(columns)
@@ -241,60 +91,56 @@ def prepare(
         matrices.check(W)
     if len(W.shape) != 2:
         raise ValueError(f"W must have two axes, (n, k), got shape {W.shape}")
-    names = [str(getattr(given, "name", given)).removeprefix("torch.") for given in (x, out)]
-    for argument, name in zip(("x", "out"), names, strict=True):
+
+
+def _names(**dtypes: Any) -> list[str]:
+    """The rows of some dtypes of NumPy, torch, or by name."""
+    found = []
+    for argument, given in dtypes.items():
+        name = str(getattr(given, "name", given)).removeprefix("torch.")
         if name not in NUMBERS:
             raise TypeError(f"{argument} must be float16, bfloat16 or float32, got {name!r}")
-    n, k = W.shape
-    calls.check_size(n * k)
-    matrix = matrices.take(W)
-    check_exact(matrix.fmt)
-    ends = None if bias is None else matrices.floats(bias, "bias", n, None)
-    base = Gemv(
-        matrix.fmt,
-        NUMBERS[names[0]],
-        NUMBERS[names[1]],
-        finite=matrix.finite,
-        bias=bias is not None,
-        aligned=matrix.aligned,
-        native=_native(),
-        overlap=begins_early(matrix.bytes, _capability()),
-        shared=matrix.shared,
-    )
-    if columns == 1:
-        return _gemv_plan(base, (n, k), matrix, ends, cut)
-    core, against = _core(base, (n, k), matrix, mode)
+        found.append(NUMBERS[name])
+    return found
+
+
+def _columns_plan(
+    columns: int, mode: str, base: Gemv, shape: tuple[int, int], matrix: Matrix, bias: Any, cut: Cut | None
+) -> ColumnsPlan:
+    """The plan of several columns: by tensor cores, or one after the other, and why."""
+    scales, capability = matrices.ends_of_scales(matrix, shape[1]), _capability()
+    center = matrices.center_of_scales(matrix, scales)
+    core = replace(tensorcore.from_gemv(base, center is not None), short=capability < (8, 0))
+    against = tensorcore.reason_against(core, capability, scales) if mode == "fast" else "an order is wanted"
     if against:
-        reason = f"one column after the other: {against}"
-        return ColumnsPlan(columns, 1, lambda _: _gemv_plan(base, (n, k), matrix, ends, cut), reason)
-    core = tensorcore.choose(core, n, k, _multiprocessors()) if cut is None else tensorcore.with_cut(core, *cut)
-    make = partial(_core_plan, core, (n, k), matrix, ends, _workspace(core, n))
-    return ColumnsPlan(columns, tensorcore.COLUMNS, make, f"tensor cores: up to {tensorcore.COLUMNS} columns a launch")
+        one = partial(_gemv_plan, base, shape, matrix, bias, cut)
+        return ColumnsPlan(columns, 1, lambda _: one(), f"one column after the other: {against}")
+    core = choose_tiles(core, *shape, _multiprocessors()) if cut is None else tensorcore.with_cut(core, *cut)
+    make = partial(_core_plan, core, shape, _core_arguments(core, shape, matrix, bias, center or 0))
+    return ColumnsPlan(columns, COLUMNS, make, f"tensor cores: up to {COLUMNS} columns a launch")
 
 
-def _core(base: Gemv, shape: tuple[int, int], matrix: Matrix, mode: str) -> tuple[Columns, str | None]:
-    """The kernel of tensor cores, and why it is not taken."""
-    narrow = matrices.center_of_scales(matrix, shape[1]) is not None
-    core = replace(tensorcore.from_gemv(base, narrow), short=_capability() < (8, 0))
-    if mode == "ordered":
-        return core, "an order is wanted"
-    return core, tensorcore.reason_against(core, _capability(), matrices.ends_of_scales(matrix, shape[1]))
-
-
-def _core_plan(kernel: Columns, shape: tuple[int, int], matrix: Matrix, bias: Any, work: Any, count: int) -> Plan:
-    """The plan of `feather_kernels.tensorcore` for so many columns."""
-    center = matrices.center_of_scales(matrix, shape[1]) if kernel.narrow else None
-    whole = shape[1] * get_format(kernel.x).bits % 128 == 0
-    before = (*arrays.pointers(matrix.words, ("u32*",)), *arrays.pointers(matrix.scales, ("u8*",)))
-    scale = matrix.scale * 2.0**center if center else matrix.scale
-    middle = (*arrays.pointers(scale, ("f32*",)), *arrays.pointers(bias, ("f32*",)))
+def _core_arguments(kernel: Columns, shape: tuple[int, int], matrix: Matrix, bias: Any, center: int) -> Arguments:
+    """What the kernel of `feather_kernels.tensorcore` takes, but for the number of columns."""
+    down = center if kernel.narrow else 0
+    scale = matrix.scale * 2.0**down if down else matrix.scale
     pitch = 0 if matrix.scales is None else matrix.scales.shape[1]
-    below = int(np.float32(2.0 ** -(center or 0)).view(np.uint32))
-    strides = matrix.stride, pitch, int(math.prod(scale.shape) > 1), below
-    after = (*arrays.pointers(work, ("u32*",)), *shape, *strides, count)
-    keep = matrix.words, matrix.scales, scale, bias, work
-    arguments = Arguments(before, middle, after, keep, matrix.bytes, count)
-    return Plan(replace(kernel, all_aligned=whole or count == 1), shape, arguments)
+    below = int(np.float32(2.0**-down).view(np.uint32))
+    return Arguments(
+        before=(*arrays.pointers(matrix.words, ("u32*",)), *arrays.pointers(matrix.scales, ("u8*",))),
+        middle=(*arrays.pointers(scale, ("f32*",)), *arrays.pointers(bias, ("f32*",))),
+        after=(*shape, matrix.stride, pitch, int(math.prod(scale.shape) > 1), below),
+        keep=(matrix.words, matrix.scales, scale, bias),
+        bytes=matrix.bytes,
+        workspaces=_workspaces(kernel, shape[0]),
+    )
+
+
+def _core_plan(kernel: Columns, shape: tuple[int, int], arguments: Arguments, count: int) -> Plan:
+    """The plan of `feather_kernels.tensorcore` for so many columns."""
+    whole = shape[1] * get_format(kernel.x).bits % 128 == 0
+    own = arguments._replace(after=(*arguments.after, count), columns=count)
+    return Plan(replace(kernel, all_aligned=whole or count == 1), shape, own)
 
 
 def _gemv_plan(base: Gemv, shape: tuple[int, int], matrix: Matrix, bias: Any, cut: Cut | None) -> Plan:
@@ -302,9 +148,7 @@ def _gemv_plan(base: Gemv, shape: tuple[int, int], matrix: Matrix, bias: Any, cu
     chosen = choose_cut(base, *shape, _multiprocessors()) if cut is None else cut
     kernel = replace(base, **chosen._asdict())
     kinds = kernel.job().arguments
-    work = _workspace(kernel, shape[0])
-    before = [matrix.words, matrix.scales, matrix.zeros]
-    middle = [matrix.scale, bias]
+    before, middle = (matrix.words, matrix.scales, matrix.zeros), (matrix.scale, bias)
     strides = matrix.stride, matrix.scales_stride, matrix.zeros_stride, int(matrix.scale.size > 1)
     return Plan(
         kernel,
@@ -312,25 +156,24 @@ def _gemv_plan(base: Gemv, shape: tuple[int, int], matrix: Matrix, bias: Any, cu
         Arguments(
             before=tuple(arrays.pointers(array, (kind,))[0] for array, kind in zip(before, kinds[:3], strict=True)),
             middle=tuple(arrays.pointers(array, (kind,))[0] for array, kind in zip(middle, kinds[5:7], strict=True)),
-            after=(*arrays.pointers(work, kinds[8:9]), *shape, *strides),
-            keep=(*before, *middle, work),
+            after=(*shape, *strides),
+            keep=(*before, *middle),
             bytes=matrix.bytes,
+            workspaces=_workspaces(kernel, shape[0]),
         ),
     )
 
 
-def _workspace(kernel: Gemv | Columns, n: int) -> Any:
+def _workspaces(kernel: Product, n: int) -> Workspaces | None:
     """Where the parts of n rows meet; None where there are none."""
     words = kernel.workspace(n)
-    return arrays.upload(np.zeros(words, np.uint32)) if words else None
+    return Workspaces(words) if words else None
 
 
 def _native() -> bool:
     """Whether the GPU widens e4m3 itself."""
     if _target.SIMULATOR:
         return False
-    from feather_kernels import gpu
-
     return gpu.widens_e4m3()
 
 
@@ -338,16 +181,12 @@ def _capability() -> tuple[int, int]:
     """Of the current GPU; the simulator has all that kernels use."""
     if _target.SIMULATOR:
         return (9, 0)
-    from feather_kernels import gpu
-
     return gpu.capability(gpu.current_device())
 
 
 def _multiprocessors() -> int:
     if _target.SIMULATOR:
         return 1
-    from feather_kernels import gpu
-
     return gpu.multiprocessors()
 
 

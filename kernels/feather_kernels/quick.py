@@ -5,7 +5,7 @@ goes the long way, which says what is wrong or makes it right; nothing is refuse
 one attribute of an array::
 
     x        dtype, shape, contiguous, address on 16 bytes, GPU, which is the current one
-    out      None, or type, dtype, shape, contiguous, GPU
+    out      None, or type, dtype, shape, contiguous, GPU; and not over x
     stream   None is the library's current one; a named one only where nothing is allocated
 
 Source: design of this project; CuPy 14 and torch 2 for the attributes and what they cost.
@@ -46,7 +46,8 @@ def _for_cupy(seen: Any, y_shape: tuple[int, ...], y_name: str, fixed: Fixed) ->
     cupy = driver.cupy()
     ndarray, x_dtype, y_dtype = cupy.ndarray, seen.dtype, np.dtype("uint16" if y_name == "bfloat16" else y_name)
     x_size, y_size, axes, current_stream = seen.size, math.prod(y_shape), seen.ndim, cupy.cuda.get_current_stream
-    local, new_block, device = fixed.local, fixed.new_block, fixed.device
+    x_bytes, y_bytes = x_size * x_dtype.itemsize, y_size * y_dtype.itemsize
+    local, new_block, workspace, device = fixed.local, fixed.new_block, fixed.workspace, fixed.device
 
     def call(x: Any, out: Any, stream: Any) -> Any:
         if x.dtype is not x_dtype or x.size != x_size or x.ndim != axes or not x._c_contiguous:
@@ -66,13 +67,19 @@ def _for_cupy(seen: Any, y_shape: tuple[int, ...], y_name: str, fixed: Fixed) ->
             or not out._c_contiguous
         ):
             return None
+        result = out.data.ptr
+        if result < address + x_bytes and address < result + y_bytes:
+            return None
         at = current_stream(device).ptr if stream is None else arrays.stream_address(stream)
         try:
             values, pointers, send = local.block
         except AttributeError:
             values, pointers, send = new_block()
         values[0] = address
-        values[1] = out.data.ptr
+        values[1] = result
+        if workspace is not None:
+            words = workspace(at)  # held until it is launched
+            values[2] = words.address
         send(at, pointers, 0)
         return out
 
@@ -96,7 +103,8 @@ def _for_torch(seen: Any, y_shape: tuple[int, ...], y_name: str, fixed: Fixed) -
     tensor, x_shape, x_dtype, y_dtype = torch.Tensor, seen.shape, seen.dtype, getattr(torch, y_name)
     place, empty, strides = seen.device, torch.empty_strided, _strides(y_shape)
     current_stream = arrays.torch_stream()
-    local, new_block, device = fixed.local, fixed.new_block, fixed.device
+    x_bytes, y_bytes = math.prod(x_shape) * x_dtype.itemsize, math.prod(y_shape) * y_dtype.itemsize
+    local, new_block, workspace, device = fixed.local, fixed.new_block, fixed.workspace, fixed.device
     several, current_device = cupy.cuda.runtime.getDeviceCount() > 1, cupy.cuda.runtime.getDevice
 
     def call(x: Any, out: Any, stream: Any) -> Any:
@@ -117,13 +125,19 @@ def _for_torch(seen: Any, y_shape: tuple[int, ...], y_name: str, fixed: Fixed) -
             or not out.is_contiguous()
         ):
             return None
+        result = out.data_ptr()
+        if result < address + x_bytes and address < result + y_bytes:
+            return None
         at = current_stream(device) if stream is None else arrays.stream_address(stream)
         try:
             values, pointers, send = local.block
         except AttributeError:
             values, pointers, send = new_block()
         values[0] = address
-        values[1] = out.data_ptr()
+        values[1] = result
+        if workspace is not None:
+            words = workspace(at)  # held until it is launched
+            values[2] = words.address
         send(at, pointers, 0)
         return out
 

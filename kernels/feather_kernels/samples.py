@@ -17,9 +17,14 @@ from feather_kernels.matrices import DeviceTensor
 SCALES = (0.25, 0.5, 1.0, 2.0)
 
 
+def row_of(name: str) -> fr.Format | fr.BlockFormat:
+    """The row of a name: of blocks where it is of both."""
+    return fr.BLOCK_FORMATS.get(name) or fr.get_format(name)
+
+
 def device_matrices(name: str, n: int, k: int, most: int = 300_000_000, finite: bool = True) -> list[DeviceTensor]:
     """Matrices of a format or a block format, together larger than `most` bytes, which is more than any L2 cache."""
-    fmt = fr.BLOCK_FORMATS.get(name) or fr.get_format(name)
+    fmt = row_of(name)
     element = fmt.element if isinstance(fmt, fr.BlockFormat) else fmt
     stride = -(-k * element.storage_bits // 128) * 4
     copies = max(2, -(-most // (n * stride * 4)))

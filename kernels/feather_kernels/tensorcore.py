@@ -30,125 +30,46 @@ Source: design of this project; PTX ISA 8.7, 9.7.14.5 (mma.m16n8k16), for the fr
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from feather_kernels import ptx
 from feather_kernels._target import cuda, device, kernel
-from feather_kernels.decoders import (
-    CANONICAL_NAN,
-    Pairs,
-    make_nan_flag,
-    make_pairs,
-    make_scale,
-    make_short_pairs,
-    widens,
-)
+from feather_kernels.decoders import CANONICAL_NAN
 from feather_kernels.encoders import make_encoder
+from feather_kernels.fragments import make_multiply, pairs_of
 from feather_kernels.launch import Job, element
-from feather_kernels.matvec import Gemv, Shared
-from feather_ref import Format, get_format
+from feather_kernels.operands import Function, Product, Shared
+from feather_kernels.tiles import (
+    COLUMNS,
+    ROWS,
+    WORDS,
+    Tiles,
+    make_load,
+    make_load_marks,
+    make_load_some,
+    make_load_some_x,
+    make_load_x,
+)
+from feather_ref import get_format
 from feather_ref.policy import resolve
-
-COLUMNS = 8
-ROWS = 16  # of a tile
-WORDS = 4  # of a vector
-
-Function = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class Columns:
+class Columns(Tiles):
     """One kernel: what it computes and how it is cut up.
 
-    fmt, x, out: rows of the weights, of x and of the result.  tiles, splits, warps, depth: see above;
-    warps is a multiple of splits.  finite: no code of W is Inf or NaN.  aligned: every row of W starts on
-    16 bytes.  x_aligned: x does, all_aligned: and so does every column then.  short: `mma` with
-    half the k, for sm_75.  native: the target widens e4m3 itself.  shared: what codes of a block share;
-    narrow: float16 holds every code times its scale times one power of two, which `scale` makes up for.
-    registers: of a lane at the most, so that more blocks fit.
+    all_aligned: where x begins on 16 bytes, so does every column.  registers: of a lane at the most, so that more
+    blocks fit.
     """
 
-    fmt: Format
-    x: str = "fp16"
-    out: str = "fp32"
-    tiles: int = 1
-    splits: int = 8
-    warps: int = 8
-    depth: int = 1
-    parts: int = 1
-    finite: bool = False
-    bias: bool = False
-    aligned: bool = True
-    x_aligned: bool = True
     all_aligned: bool = True
-    short: bool = False
-    native: bool = False
-    shared: Shared | None = None
-    narrow: bool = False
     registers: int | None = None
-
-    @property
-    def lanes(self) -> int:
-        """Codes in a vector."""
-        return WORDS * 32 // self.fmt.storage_bits
-
-    @property
-    def flag(self) -> Function | None:
-        """What tells whether a word holds a NaN, where that is asked."""
-        widened = self.native and widens(self.fmt) and not self.short_floats
-        return None if self.finite or widened else make_nan_flag(self.fmt)
-
-    @property
-    def short_floats(self) -> bool:
-        """Whether pairs are of bfloat16, which has the range of float32, and not of float16."""
-        return self.x != "fp16" or (self.shared is not None and not self.narrow)
-
-    @property
-    def marks(self) -> int:
-        """Scales of a vector."""
-        return 0 if self.shared is None else max(1, self.lanes // self.shared.size)
-
-    @property
-    def pairs(self) -> Pairs | None:
-        """The decoder of the weights; None where there is none for tensor cores."""
-        plain = self.finite or self.flag is not None
-        return make_short_pairs(self.fmt, plain) if self.short_floats else make_pairs(self.fmt, plain, self.native)
-
-    @property
-    def terms(self) -> int:
-        """How many bfloat16 or float16 make an element of x."""
-        return 3 if self.x == "fp32" else 2 if self.x == "fp16" and self.short_floats else 1
 
     def order(self) -> None:
         """None: a tensor core's additions are not replayed."""
-
-    @property
-    def threads(self) -> int:
-        """Of a block."""
-        return 32 * self.warps
-
-    @property
-    def rows(self) -> int:
-        """Of a block."""
-        return ROWS * self.tiles * (self.warps // self.splits)
-
-    def grid(self, n: int) -> int:
-        """Blocks for n rows."""
-        return -(-n // self.rows) * self.parts
-
-    def workspace(self, n: int) -> int:
-        """Words, zero at first, that the parts of n rows need."""
-        return self.grid(n) // self.parts * self.block_words if self.parts > 1 else 0
-
-    @property
-    def block_words(self) -> int:
-        """Words where the parts of one block's rows meet: a counter, and each part's sums."""
-        return 1 + self.parts * self.rows * COLUMNS
 
     def explain(self, n: int, k: int) -> list[str]:
         """What it is and how it divides the work, in lines."""
@@ -175,7 +96,7 @@ class Columns:
         return Job(name, g.make, kinds, repr(g), g.registers)
 
 
-def from_gemv(g: Gemv, narrow: bool = False) -> Columns:
+def from_gemv(g: Product, narrow: bool = False) -> Columns:
     """The kernel for the same weights, x and result."""
     same = {name: getattr(g, name) for name in ("finite", "bias", "aligned", "native", "shared")}
     return Columns(g.fmt, g.x, g.out, narrow=narrow and g.x == "fp16", **same)
@@ -212,43 +133,22 @@ def with_cut(g: Columns, rows: int, splits: int, warps: int, depth: int, parts: 
     return replace(g, tiles=rows // ROWS, splits=splits, warps=warps, depth=depth, parts=parts)
 
 
-_MOST_TILES = {(True, False): 2, (True, True): 4, (False, False): 4, (False, True): 2}  # of 8 bits, of blocks
-
-
-def choose(g: Columns, n: int, k: int, multiprocessors: int) -> Columns:
-    """A kernel cut up as measured on one H200.
-
-    Many tiles a warp spare loads and conversions of x, as far as registers go and there are two blocks of 8 or
-    16 warps for every multiprocessor; with few rows, several blocks share them.
-    """
-    byte = g.fmt.bits == 8 and not g.short_floats
-    most = 4 if g.short_floats else 1 if g.fmt.bits == 16 else _MOST_TILES[byte, g.shared is not None]
-    tiles = next(tiles for tiles in (4, 2, 1) if tiles == 1 or (tiles <= most and n >= 30 * tiles * multiprocessors))
-    many = n >= 60 * multiprocessors
-    warps = 16 if (byte and tiles < 4) or (g.fmt.bits == 16 and not many) else 8
-    blocks = -(-n // (ROWS * tiles))
-    wanted = 1 if 2 * blocks > multiprocessors else 4 if 4 * blocks > multiprocessors else 8
-    parts = next(parts for parts in (8, 4, 2, 1) if parts <= max(1, min(wanted, k // (4 * g.lanes * warps))))
-    registers = 64 if byte and tiles == 2 else None
-    return replace(g, tiles=tiles, splits=warps, warps=warps, parts=parts, registers=registers)
-
-
 @cache
 def _make(g: Columns) -> Function:
     tiles, splits, parts, depth, lanes = g.tiles, g.splits, g.parts, g.depth, g.lanes
     step_words, step_codes = 4 * WORDS, 4 * lanes
     chunk_codes, turns, turn_steps = step_codes * depth, parts * splits, splits * depth
-    warp_rows, block_rows, threads, block_words = ROWS * tiles, g.rows, g.threads, g.block_words
+    warp_rows, block_rows, threads, block_words = g.warp_rows, g.block_rows, g.threads, g.block_words
     pitch = warp_rows + 4  # a column of sums in shared memory: no two lanes of a store meet in a bank
     # Sizes of arrays must be names.
     halves, sums_size, partials = 2 * tiles, 4 * tiles, g.warps * COLUMNS * pitch
     step_size, step_marks, x_size = halves * WORDS, halves * g.marks, g.terms * (lanes // 2)
     code_words, mark_words, x_words = depth * step_size, max(1, depth * step_marks), depth * x_size
-    factor = _pairs_of(g).factor
+    factor = pairs_of(g).factor
     rest = np.float32(2.0**factor)
     deferred, has_bias, flagged, shared = factor != 0, g.bias, g.flag is not None, g.shared is not None
-    load, load_marks, load_x, multiply = _make_load(g), _make_load_marks(g), _make_load_x(g), _make_multiply(g)
-    load_some, load_some_x = _make_load_some(g), _make_load_some_x(g)
+    load, load_marks, load_x, multiply = make_load(g), make_load_marks(g), make_load_x(g), make_multiply(g)
+    load_some, load_some_x = make_load_some(g), make_load_some_x(g)
     code_of = make_encoder(resolve(get_format(g.out)))
 
     @device
@@ -370,207 +270,3 @@ def _make(g: Columns) -> Function:
             item = np.uint32(item + threads)
 
     return columns
-
-
-# --- parts ------------------------------------------------------------------------------------
-
-
-def _pairs_of(g: Columns) -> Pairs:
-    if g.pairs is None:
-        raise ValueError(f"fmt: tensor cores have no decoder of {g.fmt.name!r}")
-    return g.pairs
-
-
-def _make_multiply(g: Columns) -> Function:
-    """multiply(codes, at, marks, marks_at, below, numbers, x_at, sums, flags): one step of every tile."""
-    tiles, lanes = g.tiles, g.lanes
-    group_lanes, group_words = g.fmt.period
-    groups, group_pairs, pairs = WORDS // group_words, group_lanes // 2, lanes // 2
-    mmas, both, terms, marks_each = pairs // 2, 2 * pairs, g.terms, g.marks
-    decode, flagged, flag = _pairs_of(g).halves, g.flag is not None, g.flag or _no_flag
-    mma = ptx.mma_bf16 if g.short_floats else _mma8_twice if g.short else ptx.mma
-    shared, share = g.shared is not None, _make_share(g)
-
-    @device
-    def multiply(codes, at, marks, marks_at, below, numbers, x_at, sums, flags):
-        a = cuda.local.array(both, np.uint32)
-        for i in range(tiles):
-            for r in range(2):
-                begin = at + (2 * i + r) * WORDS
-                for j in range(groups):
-                    decode(codes, begin + j * group_words, a, r * pairs + j * group_pairs)
-                if shared:
-                    share(marks, marks_at + (2 * i + r) * marks_each, below, a, r * pairs)
-                if flagged:
-                    for j in range(WORDS):
-                        flags[2 * i + r] = np.uint32(flags[2 * i + r] | flag(codes[begin + j]))
-            for m in range(mmas):
-                for p in range(terms):
-                    b = x_at + p * pairs + 2 * m
-                    sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3] = mma(
-                        a[2 * m], a[pairs + 2 * m], a[2 * m + 1], a[pairs + 2 * m + 1], numbers[b], numbers[b + 1],
-                        sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3],
-                    )  # fmt: skip
-
-    return multiply
-
-
-def _make_share(g: Columns) -> Function:
-    """share(marks, at, below, a, begin): the pairs of a vector times the scales of their blocks, and below."""
-    if g.shared is None:
-        return _no_share
-    value, marks, each = make_scale(g.shared.scale, True), g.marks, g.lanes // 2 // g.marks
-
-    @device
-    def share_short(marks_of, at, below, a, begin):
-        for b in range(marks):
-            scale = ptx.prmt(ptx.as_bits(value(marks_of[at + b])), np.uint32(0), np.uint32(0x3232))
-            for i in range(each):
-                a[begin + b * each + i] = ptx.mul_bf16(a[begin + b * each + i], scale)
-
-    @device
-    def share_half(marks_of, at, below, a, begin):
-        for b in range(marks):
-            one = ptx.mul(value(marks_of[at + b]), below)
-            scale = ptx.half_pair(one, one)
-            for i in range(each):
-                a[begin + b * each + i] = ptx.mul_half(a[begin + b * each + i], scale)
-
-    return share_short if g.short_floats else share_half
-
-
-@device
-def _no_share(marks_of, at, below, a, begin):
-    pass
-
-
-def _make_load_marks(g: Columns) -> Function:
-    """load(scales, at, v, into, slot): the codes of the scales of vector v of the row whose scales begin at `at`."""
-    marks = g.marks
-    each = 1 if g.shared is None else max(1, g.shared.size // g.lanes)  # vectors that share a block
-
-    @device
-    def load(scales, at, v, into, slot):
-        for i in range(marks):
-            into[slot * marks + i] = ptx.load_8(scales, at + np.uint32(np.uint32(v // each) * marks + i))
-
-    return load
-
-
-def _make_load(g: Columns) -> Function:
-    """load(w, at, into, begin): a vector of a row."""
-    four = ptx.stream4 if g.short else ptx.stream4_wide
-
-    @device
-    def by_vector(w, at, into, begin):
-        into[begin], into[begin + 1], into[begin + 2], into[begin + 3] = four(w, at)
-
-    @device
-    def by_word(w, at, into, begin):
-        for i in range(WORDS):
-            into[begin + i] = ptx.stream(w, at + i)
-
-    return by_vector if g.aligned else by_word
-
-
-@device
-def _no_flag(word):
-    return np.uint32(0)
-
-
-@device
-def _mma8_twice(a0, a1, a2, a3, b0, b1, c0, c1, c2, c3):
-    c0, c1, c2, c3 = ptx.mma8(a0, a1, b0, c0, c1, c2, c3)
-    return ptx.mma8(a2, a3, b1, c0, c1, c2, c3)
-
-
-def _make_load_x(g: Columns) -> Function:
-    """load_x(x, x_small, column, k, into, begin): pairs of x from element k of a column on, for one vector."""
-    pairs, wide, whole, put = g.lanes // 2, g.x == "fp32", g.terms == 1, _make_put(g)
-    words, shift = (2 * pairs, 0) if wide else (pairs, 1)
-
-    @device
-    def by_vector(x, x_small, column, k, into, begin):
-        packed = cuda.local.array(words, np.uint32)
-        start = (column >> shift) + np.uint32(k >> np.uint32(shift))
-        for i in range(0, words, 4):
-            packed[i], packed[i + 1], packed[i + 2], packed[i + 3] = ptx.load4(x, start + i)
-        for i in range(pairs):
-            if wide:
-                put(packed[2 * i], packed[2 * i + 1], into, begin + i)
-            elif whole:
-                into[begin + i] = packed[i]
-            else:
-                put(np.uint32(packed[i] & np.uint32(0xFFFF)), np.uint32(packed[i] >> np.uint32(16)), into, begin + i)
-
-    @device
-    def by_element(x, x_small, column, k, into, begin):
-        at = column + k
-        for i in range(pairs):
-            put(np.uint32(x_small[at + 2 * i]), np.uint32(x_small[at + 2 * i + 1]), into, begin + i)
-
-    return by_vector if g.x_aligned else by_element
-
-
-def _make_put(g: Columns) -> Function:
-    """put(low, high, into, at): two elements of x as a pair; in parts of bfloat16, a vector's pairs apart."""
-    pairs, terms, widened = g.lanes // 2, g.terms, g.x == "fp16"
-
-    @device
-    def put(low, high, into, at):
-        into[at] = np.uint32(low | np.uint32(high << np.uint32(16)))
-
-    @device
-    def put_terms(low, high, into, at):
-        if widened:
-            low, high = ptx.as_bits(ptx.low_half(low)), ptx.as_bits(ptx.low_half(high))
-        for term in range(terms):
-            into[at + term * pairs] = ptx.prmt(low, high, np.uint32(0x7632))
-            low, high = _without_top(low), _without_top(high)
-
-    return put_terms if terms > 1 else put
-
-
-@device
-def _without_top(bits):
-    """A float32 without its upper half, exactly; 0 of Inf."""
-    x = ptx.as_float(bits)
-    top = ptx.as_float(np.uint32(bits & np.uint32(0xFFFF0000)))
-    minus = ptx.as_float(np.uint32(np.uint32(bits & np.uint32(0xFFFF0000)) ^ np.uint32(0x80000000)))
-    return np.uint32(0) if x == top else ptx.as_bits(ptx.add(x, minus))
-
-
-def _make_load_some(g: Columns) -> Function:
-    """load_some(w, at, left, into, begin): a vector of which `left` codes count, and the others are 0."""
-    bits = g.fmt.storage_bits
-    each = 32 // bits
-
-    @device
-    def load_some(w, at, left, into, begin):
-        for i in range(WORDS):
-            got = np.uint32(0)
-            if left > np.uint32(i * each):
-                got = ptx.stream(w, at + i)
-                if left < np.uint32((i + 1) * each):
-                    kept = np.uint32(np.uint32(left - np.uint32(i * each)) * bits)
-                    got = np.uint32(got & np.uint32(np.uint32(np.uint32(1) << kept) - np.uint32(1)))
-            into[begin + i] = got
-
-    return load_some
-
-
-def _make_load_some_x(g: Columns) -> Function:
-    """load_some_x(x_small, at, left, into): pairs of x of which `left` elements count, and the others are 0."""
-    pairs, put = g.lanes // 2, _make_put(g)
-
-    @device
-    def load_some_x(x_small, at, left, into):
-        for i in range(pairs):
-            low, high = np.uint32(0), np.uint32(0)
-            if left > np.uint32(2 * i):
-                low = np.uint32(x_small[at + 2 * i])
-            if left > np.uint32(2 * i + 1):
-                high = np.uint32(x_small[at + 2 * i + 1])
-            put(low, high, into, i)
-
-    return load_some_x

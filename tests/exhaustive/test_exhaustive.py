@@ -111,6 +111,21 @@ def test_a_part_of_the_pairs_of_nvfp4(rule: str) -> None:
     assert (found["pairs"], found["mismatches"], found["first"]) == (333, 0, [])
 
 
+@pytest.mark.parametrize("column", [0, 1])
+def test_one_wrong_scale_or_code_of_a_pair_is_found(column: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = pairs.our_codes
+
+    def wrong(amax: Array, whole: Array, rule: str) -> Array:
+        codes = right(amax, whole, rule)
+        codes[5, column] ^= 1
+        return codes
+
+    monkeypatch.setattr(pairs, "our_codes", wrong)
+    with Progress(disable=True) as progress:
+        found = pairs.prove("nvfp4_exact", progress, every=40_009)
+    assert (found["mismatches"], len(found["first"])) == (1, 1)
+
+
 def test_ties_of_pairs_by_hand() -> None:
     """448 * 1 / 1 is a scale; 448 * 1.0625 / 1.75 = 272, half way between 256 and 288."""
     assert not pairs.is_tie(0x3F80, 0x3F80)

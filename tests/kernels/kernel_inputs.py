@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
-from typing import Any
+import os
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 import feather_ref as fr
-from feather_kernels import driver
+from feather_kernels import _target, driver
 
 Array = NDArray[Any]
+Choice = TypeVar("Choice")
 
 OWN = (
     fr.minifloat(4, 3, bias=11),
@@ -24,6 +26,26 @@ OWN = (
     fr.get_format("binary6p2uf"),
 )
 ROWS = (*fr.FORMATS.values(), *OWN)
+WHOLE = ("e4m3", "int8")
+FEW = tuple(fr.get_format(name) for name in ("e4m3", "int8", "e3m2", "e2m1", "fp16", "uf11", "e8m0"))
+
+
+def some_rows(rows: Iterable[fr.Format]) -> list[fr.Format]:
+    """Every row; on a GPU FEW, in which is every way to load, to round and to store."""
+    return [row for row in rows if _target.SIMULATOR or row in FEW]
+
+
+def in_turn(choices: Iterable[Choice], row: fr.Format) -> list[Choice]:
+    """Every choice; on a GPU, where each is a kernel to compile, every one for the rows WHOLE, and one for another."""
+    every = list(choices)
+    if _target.SIMULATOR or row.name in WHOLE:
+        return every
+    return [every[ROWS.index(row) % len(every)]]
+
+
+def here(array: Array) -> Any:
+    """An array where the kernels run."""
+    return array if _target.SIMULATOR else pytest.importorskip("cupy").asarray(array)
 
 
 def some_codes(row: fr.Format, most: int = 1 << 10) -> Array:
@@ -65,10 +87,12 @@ def packed_codes(codes: Array, row: fr.Format, scale: Array | None = None) -> fr
     return fr.PackedTensor(fr.pack_codes(shifted, row.storage_bits), scale, codes.shape, row)
 
 
-NO_TOOLKIT = driver.toolkit_version() is None or importlib.util.find_spec("numba") is None
+NO_NUMBA = importlib.util.find_spec("numba") is None
+NO_TOOLKIT = driver.toolkit_version() is None or NO_NUMBA
 
 
 def needs_toolkit(test: Callable[..., None]) -> Callable[..., None]:
-    """A test that compiles, which takes seconds a kernel and needs the extra `cuda13` or what it compiles with."""
-    skip = pytest.mark.skipif(NO_TOOLKIT, reason="no CUDA toolkit and Numba are installed")
-    return pytest.mark.slow(skip(test))
+    """A test that compiles, which takes seconds a kernel and needs the extra `cubins`, which CI must have."""
+    away = NO_TOOLKIT and os.environ.get("CI") != "true"
+    skip = pytest.mark.skipif(away, reason="no CUDA toolkit and Numba are installed")
+    return pytest.mark.toolkit(pytest.mark.slow(skip(test)))

@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import feather_kernels
+import feather_kernels as fk
 import feather_ref as fr
-from feather_kernels import bench, matrix, roofline
+from feather_kernels import _target, bench, calls, matrix, products, roofline, samples
 from feather_kernels.__main__ import main
-from feather_kernels.jobs import pack_job
+from feather_kernels.jobs import pack_job, unpack_job
 from feather_ref.policy import resolve
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -68,23 +70,59 @@ def test_a_time_of_what_is_wrong_is_refused() -> None:
     assert not SCHEMA.is_valid({**result(READ), "machine": {"gpu": "a GPU"}})
 
 
-def test_what_is_compiled_ahead_is_what_the_rows_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every product of the full bench, by the kernel that `prepare` chooses on an H200."""
-    seen: list[matrix.Task] = []
-    monkeypatch.setattr(bench, "machine", lambda: MACHINE)
-    monkeypatch.setattr(matrix, "compile_all", lambda tasks, processes: seen.extend(tasks) or [])
-    bench.compile_ahead(False, 2)
-    keys = {job.key for task in seen for job in matrix._jobs(task)}
-    for sizes, names in ((bench.SIZES[:1], (*bench.PLAIN, *bench.BLOCKS)), (bench.SIZES[1:], bench.SMALLER)):
-        for name in names:
-            for size in sizes:
-                jobs = matrix.prepared_jobs(matrix.row_of(name), 90, sizes=[size])
-                assert {job.key for job in jobs} <= keys, (name, size)
+@pytest.fixture
+def like_an_h200(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels are chosen for one, whatever is here."""
+    monkeypatch.setattr(calls, "check_size", lambda numbers: None)
+    monkeypatch.setattr(products, "_multiprocessors", lambda: 132)
+    monkeypatch.setattr(products, "_native", lambda: True)
+    monkeypatch.setattr(products, "_capability", lambda: (9, 0))
+
+
+def empty_matrix(product: bench.Product) -> fk.DeviceTensor:
+    """W of zeros, in memory that nobody touches; scales are ones."""
+    fmt, (n, k) = samples.row_of(product.name), (product.n, product.k)
+    element = fmt.element if isinstance(fmt, fr.BlockFormat) else fmt
+    words = np.zeros((n, -(-k * element.storage_bits // 128) * 4), np.uint32)
+    if isinstance(fmt, fr.Format):
+        return fk.DeviceTensor(words, (n, k), fmt, finite=product.finite)
+    shape = -(-n // fmt.tile[0]), -(-k // fmt.tile[1])
+    scales = np.full(shape, fr.encode(np.float32(1), fmt.scale), fr.code_dtype(fmt.scale))
+    zeros = np.zeros(shape, fr.code_dtype(element)) if fmt.zero_point else None
+    scale = np.ones(1, np.float32) if fmt.tensor_scale != "none" else None
+    return fk.DeviceTensor(words, (n, k), fmt, scale=scale, scales=scales, zeros=zeros, finite=product.finite)
+
+
+@pytest.mark.skipif(not _target.SIMULATOR, reason="words are on the host")
+@pytest.mark.parametrize("quick", [True, False])
+def test_what_is_compiled_ahead_is_what_the_rows_take(quick: bool, like_an_h200: None) -> None:
+    """Every product of the bench, by the kernel that `prepare` chooses on an H200."""
+    for product in (*bench.products(quick), *bench.CALLED):
+        given = {"x": product.x, "cut": product.cut, "columns": product.columns}
+        plan = fk.prepare(empty_matrix(product), **given)
+        assert plan.kernel.job().key in {job.key for job in bench.jobs_of(product, "sm_90")}, product
+
+
+def test_conversions_are_compiled_ahead() -> None:
     for name in bench.CONVERTED:
         row = fr.get_format(name)
         policy = resolve(row, nan=None if row.has_nan else "max")
-        shape = row.storage_bits, row.storage_shift, True, True
-        assert pack_job(policy, "fp32", *shape).key in keys
+        keys = {job.key for job in bench.jobs_of(name, "sm_90")}
+        for shape in (
+            (row.storage_bits, row.storage_shift, True, True),
+            (8 * fr.code_dtype(row).itemsize, 0, True, False),
+        ):
+            assert pack_job(policy, "fp32", *shape).key in keys
+            assert unpack_job(row, "fp32", *shape, False).key in keys
+
+
+def test_every_kernel_is_asked_for_once_and_in_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
+    monkeypatch.setattr(bench, "machine", lambda: MACHINE)
+    monkeypatch.setattr(matrix, "in_processes", lambda make, tasks, processes: seen.extend(tasks) or [[1], [2, 3]])
+    assert bench.compile_ahead(False, 2) == 3
+    assert {arch for arch, _ in seen} == {"sm_90"}
+    assert {what for _, what in seen} >= {*bench.products(False), *bench.CALLED, *bench.OTHERS, *bench.CONVERTED}
 
 
 def test_figures_are_kept_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +131,7 @@ def test_figures_are_kept_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
         yield product()
         raise RuntimeError("the GPU fell off")
 
-    pool = SimpleNamespace(free_all_blocks=lambda: None)
+    pool = SimpleNamespace(free_all_blocks=lambda: None, total_bytes=lambda: 7)
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(get_default_memory_pool=lambda: pool))
     monkeypatch.setattr(bench, "machine", lambda: MACHINE)
     monkeypatch.setattr(bench, "rows", rows)

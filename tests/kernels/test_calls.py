@@ -4,6 +4,7 @@ import ctypes
 import math
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -53,6 +54,12 @@ def tensor(array: Any) -> Any:
     return torch.from_numpy(array) if _target.SIMULATOR else torch.from_numpy(array).cuda()
 
 
+def as_float32(array: Any) -> Any:
+    """The bytes of an array of float16."""
+    torch = sys.modules.get("torch")
+    return array.view(torch.float32 if torch is not None and isinstance(array, torch.Tensor) else np.float32)
+
+
 @pytest.mark.parametrize("place", [here, tensor])
 def test_every_call_gives_the_same_bits(place: Callable[[Any], Any]) -> None:
     """The first call takes the long way, the next ones the short one; other numbers follow."""
@@ -88,6 +95,11 @@ def test_what_is_wrong_is_refused_the_first_time_and_later(place: Callable[[Any]
             plan(given, out=out)
     with pytest.raises(TypeError, match=r"stream must be a stream of CuPy, torch or .* got str"):
         plan(x, out=y, stream="0")
+    wide = place(np.zeros(2 * K, np.float16))
+    for over in (wide[K : K + 2 * N], wide[-2 * N :], wide[K - 2 : K - 2 + 2 * N]):
+        with pytest.raises(ValueError, match="out shares memory with what is read"):
+            plan(wide[K:], out=as_float32(over))
+    plan(wide[K:], out=as_float32(wide[K - 2 * N : K]))
     if not _target.SIMULATOR:
         with pytest.raises(ValueError, match="out must be on the GPU"):
             plan(x, out=np.zeros(N, np.float32))
@@ -340,7 +352,7 @@ def test_the_driver_reads_the_arguments_in_their_order(fake: FakeCupy) -> None:
 def test_the_short_way_is_for_what_was_seen_and_for_nothing_else(fake: FakeCupy) -> None:
     """It launches with the addresses of x and out; whatever differs in one thing is left to the long way."""
     array = fake.ndarray
-    fixed = gpu.Fixed(gpu.Launcher(SimpleNamespace(ptr=5), 8, 0), 3, 64, (11,), 2, (12, 13), (14, 15))
+    fixed = gpu.Fixed(gpu.Launcher(SimpleNamespace(ptr=5), 8, 0), 3, 64, (11,), 2, (12, 13), (15,))
     x, out = array((4,), "float16", 160), array((2,), "float32", 320)
     call = quick.make(x, (2,), "float32", fixed)
     assert call is not None
@@ -348,7 +360,7 @@ def test_the_short_way_is_for_what_was_seen_and_for_nothing_else(fake: FakeCupy)
     assert call(x, out, SimpleNamespace(ptr=99)) is out
     assert call(x, None, None).ptr == 4096
     launched = [
-        (5, 3, 1, 1, 64, 1, 1, 0, at, [11, 160, 160, 12, 13, y, 14, 15]) for at, y in ((77, 320), (99, 320), (77, 4096))
+        (5, 3, 1, 1, 64, 1, 1, 0, at, [11, 160, 160, 12, 13, y, 0, 15]) for at, y in ((77, 320), (99, 320), (77, 4096))
     ]
     assert fake.seen == launched
     others = [
@@ -368,10 +380,15 @@ def test_the_short_way_is_for_what_was_seen_and_for_nothing_else(fake: FakeCupy)
         array((2,), "float16"),
         array((2,), "float32", 320, 1),
         np.zeros(2, np.float32),
+        array((2,), "float32", 160),  # over x, which has 8 bytes from 160 on
+        array((2,), "float32", 164),
+        array((2,), "float32", 156),
     ):
         assert call(x, other, None) is None
     assert call(x, None, SimpleNamespace(ptr=99)) is None
     assert fake.seen == launched
+    for beside in (152, 168):
+        assert call(x, array((2,), "float32", beside), None) is not None
     with pytest.raises(TypeError, match="stream must be a stream of CuPy"):
         call(x, out, "0")
 
@@ -380,7 +397,7 @@ def test_the_short_way_is_for_what_was_seen_and_for_nothing_else(fake: FakeCupy)
 def test_of_several_axes_every_one_counts(monkeypatch: pytest.MonkeyPatch, fake: FakeCupy, devices: int) -> None:
     monkeypatch.setattr(fake, "getDeviceCount", lambda: devices)
     array = fake.ndarray
-    fixed = gpu.Fixed(gpu.Launcher(SimpleNamespace(ptr=5), 8, 0), 3, 64, (11,), 2, (12, 13), (14, 15))
+    fixed = gpu.Fixed(gpu.Launcher(SimpleNamespace(ptr=5), 8, 0), 3, 64, (11,), 2, (12, 13), (15,))
     x, out = array((2, 6), "float16", 160), array((2, 4), "float32", 320)
     call = quick.make(x, (2, 4), "float32", fixed)
     assert call is not None
@@ -392,8 +409,40 @@ def test_of_several_axes_every_one_counts(monkeypatch: pytest.MonkeyPatch, fake:
     assert len(fake.seen) == 1
 
 
+class Words:
+    """Something that has an address, and can be watched."""
+
+    def __init__(self, address: int) -> None:
+        self.address = address
+
+
+def test_each_launch_has_the_words_of_its_stream(fake: FakeCupy) -> None:
+    """And holds them until it was launched."""
+    held: list[Any] = []
+
+    def workspace(stream: int) -> Any:
+        words = Words(1000 + stream)
+        held.append(weakref.ref(words))
+        return words
+
+    launch_kernel = fake.launchKernel
+
+    def launch(*given: int) -> None:
+        assert held[-1]() is not None
+        launch_kernel(*given)
+
+    fake.launchKernel = launch  # type: ignore[method-assign]
+    fixed = gpu.Fixed(gpu.Launcher(SimpleNamespace(ptr=5), 8, 0), 3, 64, (11,), 2, (12, 13), (15,), workspace)
+    x, out = fake.ndarray((4,), "float16", 160), fake.ndarray((2,), "float32", 320)
+    call = quick.make(x, (2,), "float32", fixed)
+    assert call is not None
+    call(x, out, None), call(x, out, SimpleNamespace(ptr=99))
+    assert [given[-1][6] for given in fake.seen] == [1077, 1099]
+    assert [words() for words in held] == [None, None]
+
+
 def test_each_thread_has_its_own_arguments(fake: FakeCupy) -> None:
-    fixed = gpu.Fixed(gpu.Launcher(SimpleNamespace(ptr=5), 8, 0), 3, 64, (11,), 2, (12, 13), (14, 15))
+    fixed = gpu.Fixed(gpu.Launcher(SimpleNamespace(ptr=5), 8, 0), 3, 64, (11,), 2, (12, 13), (15,))
     blocks: list[gpu.Block] = []
     threads = [threading.Thread(target=lambda: blocks.append(fixed.new_block())) for _ in range(2)]
     for thread in threads:
@@ -418,8 +467,8 @@ def test_a_launch_that_begins_early_is_written_down_before(monkeypatch: pytest.M
         )
         return answers.pop(0)
 
-    monkeypatch.setattr(overlap, "_function_of_words", lambda: launch)
-    fixed = gpu.Fixed(gpu.Launcher(SimpleNamespace(ptr=5), 8, 0, True), 3, 64, (11,), 2, (12, 13), (14, 15))
+    monkeypatch.setattr(overlap, "driver_function", lambda name: launch)
+    fixed = gpu.Fixed(gpu.Launcher(SimpleNamespace(ptr=5), 8, 0, True), 3, 64, (11,), 2, (12, 13), (15,))
     x, out = fake.ndarray((4,), "float16", 160), fake.ndarray((2,), "float32", 320)
     call = quick.make(x, (2,), "float32", fixed)
     assert call is not None

@@ -1,13 +1,14 @@
 """What stands in the way of a launch: each answer of the driver, faked, becomes one sentence with what to do."""
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from feather_kernels import driver, gpu, launch
+from feather_kernels import _target, driver, gpu, launch
 from feather_kernels.launch import Cubin, Job
 
 
@@ -83,6 +84,7 @@ def forget() -> Any:
 def install(monkeypatch: pytest.MonkeyPatch, fake: Any, toolkit: tuple[int, int] | None = (13, 0)) -> None:
     monkeypatch.setitem(sys.modules, "cupy", fake)
     monkeypatch.setattr(driver, "toolkit_version", lambda: toolkit)
+    monkeypatch.setattr(_target, "ARCH", None)  # of the GPU that is faked
 
 
 def test_all_is_well(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -160,6 +162,7 @@ def test_a_gpu_that_the_toolkit_does_not_know(monkeypatch: pytest.MonkeyPatch, k
     monkeypatch.setattr(launch, "_link", link)
     monkeypatch.setattr(launch, "compile_job", compile_job)
     monkeypatch.setattr(launch, "load", lambda cubin, device: SimpleNamespace(ptr=1))
+    monkeypatch.setattr(gpu, "relaxed", nullcontext)
     gpu.launcher(Job("none", lambda: None, ("i64",), repr(portable)))
     assert asked == [(13, 0), ("130", portable)]
 

@@ -14,7 +14,7 @@ from feather_kernels import _target
 from feather_kernels.cuts import choose_cut
 from feather_kernels.matvec import Gemv
 from feather_ref import ops
-from kernel_inputs import ROWS, packed_codes, same_bits, some_codes
+from kernel_inputs import ROWS, here, packed_codes, same_bits, some_codes
 
 CUTS = (fk.Cut(), fk.Cut(4, 1), fk.Cut(2, 2), fk.Cut(1, 4, 4, 2), fk.Cut(4, 2, 4, 2))
 
@@ -172,6 +172,14 @@ def test_the_cut_fills_the_gpu() -> None:
             assert cut.warps <= 32
 
 
+def test_blocks_and_words_for_rows() -> None:
+    """No block without a row; a counter and a sum for each part of every row of a block."""
+    g = Gemv(fr.get_format("e4m3"), rows=2, splits=2, warps=4, parts=3)
+    assert [g.grid(n) for n in (0, 1, 4, 5, 8)] == [0, 3, 3, 6, 6]
+    assert [g.workspace(n) for n in (0, 1, 4, 5, 8)] == [0, 16, 16, 32, 32]
+    assert replace(g, parts=1).workspace(8) == 0
+
+
 def test_explain_names_kernel_and_bytes() -> None:
     text = fk.prepare(matrix(fr.get_format("e4m3"), 4, 64, 1)).explain()
     assert "gemv of 4 x 64 e4m3, x in fp16, result in fp32" in text
@@ -234,7 +242,7 @@ def test_a_cut_that_divides_nothing(cut: Any, text: str, columns: int) -> None:
 )
 def test_a_device_tensor_that_is_none(field: str, value: Any, text: str) -> None:
     W = fr.pack_tensor(np.ones((2, 8)), "e4m3")
-    given = {"words": W.words, "shape": (2, 8), "fmt": W.fmt, field: value}
+    given = {"words": here(W.words), "shape": (2, 8), "fmt": W.fmt, field: value}
     with pytest.raises((TypeError, ValueError), match=text):
         fk.prepare(fk.DeviceTensor(**given))
 

@@ -14,7 +14,7 @@ from kernel_inputs import same_bits
 BEYOND = (1 << 31) + 37
 NEEDED = 30 << 30
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(_target.SIMULATOR, reason="needs a GPU")]
+pytestmark = pytest.mark.skipif(_target.SIMULATOR, reason="needs a GPU")
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """One test a kernel on the threads of Numba's own simulator: the bits do not depend on our scheduler."""
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -8,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from kernel_inputs import NO_NUMBA
+
 PROGRAM = Path(__file__).parent / "numba_threads.py"
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="Numba is not installed")
+@pytest.mark.toolkit
+@pytest.mark.skipif(NO_NUMBA and os.environ.get("CI") != "true", reason="Numba is not installed")
 def test_every_kernel_on_threads() -> None:
     path = os.pathsep.join([str(ROOT / "kernels"), str(ROOT)])
     settings = {"NUMBA_ENABLE_CUDASIM": "1", "FEATHER_TARGET": "simulator", "PYTHONPATH": path}

@@ -296,12 +296,13 @@ MX = ("mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4", "mxint8")
 
 @pytest.mark.parametrize("name", MX)
 def test_scales_of_powers_at_every_boundary(name: str) -> None:
+    """Each boundary by one rule and the next by another; all of float32 by every rule: `test_scale_files`."""
     fmt = BLOCK_FORMATS[name]
-    patterns = boundary_patterns(fmt)
-    amax = patterns.view(np.float32)
-    exact = [oracle.decode(int(p), "fp32").magnitude for p in patterns]
-    for rule in POWERS:
-        scales = quantize_blocks(amax[:, None], fmt, scale_rule=rule).scales[:, 0].tolist()
+    every = boundary_patterns(fmt)
+    for i, rule in enumerate(POWERS):
+        patterns = every[i :: len(POWERS)]
+        exact = [oracle.decode(int(p), "fp32").magnitude for p in patterns]
+        scales = quantize_blocks(patterns.view(np.float32)[:, None], fmt, scale_rule=rule).scales[:, 0].tolist()
         true = [block_oracle.scale_of(x, fmt.element, fmt.scale, rule) for x in exact]
         wrong = [(hex(p), s, t) for p, s, t in zip(patterns.tolist(), scales, true, strict=True) if s != t]
         assert not wrong, (rule, len(wrong), wrong[:5])
@@ -328,21 +329,15 @@ def bf16(mantissa: int, exponent: int) -> float:
 
 @pytest.mark.parametrize("rule", TWO_LEVELS)
 def test_nvfp4_scales_of_bf16_pairs(rule: str) -> None:
-    """A tensor amax and block amaxes below it: the exponent differences 0 .. 20, every 61st pair of mantissas."""
-    assert _nvfp4_pairs(rule, range(0, 128, 9), 61) > 600
+    """A tensor amax and block amaxes below it: the exponent differences 0 .. 20, every 61st pair of mantissas.
 
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", TWO_LEVELS)
-def test_nvfp4_scales_of_all_bf16_pairs(rule: str) -> None:
-    assert _nvfp4_pairs(rule, range(128), 1) == 335_936
-
-
-def _nvfp4_pairs(rule: str, mantissas: range, every: int) -> int:
+    All 335,936 pairs: tests/exhaustive/pairs.py, by the oracle; and by the hash of its scales in every run,
+    `test_digests_of_all_pairs`.
+    """
     fmt, pairs = BLOCK_FORMATS["nvfp4"], 0
-    for top in mantissas:
+    for top in range(0, 128, 9):
         whole = bf16(top, 0)
-        amax = [bf16(m, -d) for d in range(21) for m in range(128) if d or m <= top][top % every :: every]
+        amax = [bf16(m, -d) for d in range(21) for m in range(128) if d or m <= top][top % 61 :: 61]
         x = np.zeros((len(amax) + 1, 16), np.float32)
         x[:, 3] = [*amax, whole]
         tensor = quantize_blocks(x, fmt, scale_rule=rule)
@@ -350,7 +345,7 @@ def _nvfp4_pairs(rule: str, mantissas: range, every: int) -> int:
         assert tensor.scales[:-1, 0].tolist() == [block.scale for block in true], hex(top)
         assert tensor.codes[:-1, 3].tolist() == [block.codes[0] for block in true], hex(top)
         pairs += len(amax)
-    return pairs
+    assert pairs > 600
 
 
 def test_nvfp4_ties_of_the_scale() -> None:
