@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from feather_ref._bits import I64, U64
 from feather_ref._parts import FP64, split
@@ -295,6 +295,17 @@ def widen(bits: Array) -> Values:
     if small.any():
         values[small] = decode(bits[small], FP32, np.float64)
     return values
+
+
+def check_value_dtype(dtype: DTypeLike) -> np.dtype[Any]:
+    """float32 or float64; None, which NumPy takes for float64, is neither."""
+    try:
+        wanted = np.dtype(dtype)
+    except TypeError as error:
+        raise TypeError(f"dtype: {error}") from None
+    if dtype is None or wanted not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise TypeError(f"dtype must be float32 or float64, got {dtype if dtype is None else wanted}")
+    return wanted
 
 
 def narrow(x: Values) -> Array:

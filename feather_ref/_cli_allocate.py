@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from feather_ref._cli_output import FORCE, OUTPUT, check_free, check_stdout, is_stdout
 from feather_ref._cli_show import progress, show
 from feather_ref._compare import printable
 from feather_ref._measures import MEASURES
@@ -25,7 +26,6 @@ from feather_ref.files import load, replacing
 from feather_ref.repack import refuse_same
 
 _INPUT = click.Path(exists=True, dir_okay=False, path_type=Path)
-_OUTPUT = click.Path(dir_okay=False, path_type=Path)
 _TIMES = "seconds_per_value"
 
 
@@ -58,8 +58,9 @@ def _read_times(path: Path) -> dict[str, float]:
 @click.option("--error", type=click.Choice(list(MEASURES)), default="mse", show_default=True, help="What to lessen.")
 @click.option("--include", multiple=True, metavar="PATTERN", help="Only tensors called like this. May be repeated.")
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Not tensors called like this. May be repeated.")
-@click.option("-o", "--output", type=_OUTPUT, help="Write the plan here, as JSON.")
-@click.option("--draw", type=_OUTPUT, help="A picture of the plan: .png, .svg or .pdf.")
+@click.option("-o", "--output", type=OUTPUT, help="Write the plan here, as JSON; - is stdout, as with --json.")
+@click.option("--draw", type=OUTPUT, help="A picture of the plan: .png, .svg or .pdf.")
+@FORCE
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON instead of columns.")
 def allocate(
     source: Path,
@@ -72,6 +73,7 @@ def allocate(
     exclude: tuple[str, ...],
     output: Path | None,
     draw: Path | None,
+    force: bool,
     as_json: bool,
 ) -> None:
     """Choose formats for the tensors of a file.
@@ -96,7 +98,13 @@ def allocate(
     times = None if times_path is None else _read_times(times_path)
     names = formats or (DEFAULT_FORMATS if times is None else tuple(times))
     figure = None if draw is None else _picture(draw)
+    if is_stdout(output):
+        check_stdout()
+        if as_json:
+            raise click.UsageError("--json and -o - are one and the same; say one of them")
+        output, as_json = None, True
     _check_targets(source, times_path, [path for path in (output, draw) if path is not None])
+    check_free(force, output=output, draw=draw)
     with progress() as report:
         measured = measure_file(source, names, error, include, exclude, report)
     plan = measured.plan(budget, cost, times)
@@ -150,7 +158,7 @@ def _show(plan: Plan) -> None:
 
 
 def _cells(line: PlanLine, timed: bool) -> tuple[str, ...]:
-    bits = 8 * line.bytes / line.values if line.values else 0.0
+    bits = line.bits_per_value
     sqnr = f"{line.sqnr:.2f}" if line.sqnr is not None else "exact" if line.error == 0 else "-"
     names = printable(line.name), str(list(line.shape)), line.format, str(line.bytes)
     return *names, *([f"{line.seconds:.3g}"] if timed else []), sqnr, f"{bits:.2f}", "#" * min(round(bits), 32)

@@ -17,12 +17,14 @@ import shlex
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
+from feather_ref._cli_output import FORCE, OUTPUT, binary_stdout, check_free, check_stdout, is_stdout
 from feather_ref.blocks import get_block_format
 from feather_ref.files import replacing
 
@@ -33,7 +35,6 @@ PASSED, FAILED, BROKEN, NOTHING = 0, 1, 2, 3
 _EXIT = {"pass": PASSED, "fail": FAILED, "crash": FAILED, "timeout": FAILED, "error": BROKEN, "notrun": NOTHING}
 
 ID = click.argument("vector_id", metavar="ID")
-OUTPUT = click.Path(dir_okay=False, path_type=Path)
 HEX = click.option("--hex", "as_hex", is_flag=True, help="Text: one number in hex a line. Default: binary.")
 EVERY = click.option("--exhaustive", is_flag=True, help="Every input there is, not those alone where results change.")
 
@@ -51,21 +52,12 @@ SEED = click.option(
 )
 
 
-FORCE = click.option("--force", is_flag=True, help="Replace a file that is there.")
-
-
-def _check_free(name: str, output: Path | None, force: bool) -> None:
-    """Refuse to write over a file, as the file commands do; a device or a pipe is none."""
-    if output is not None and output.is_file() and not force:
-        raise ValueError(f"{name}: {output} is there already; --force replaces it")
-
-
 @click.command()
 @ID
 @HEX
 @EVERY
 @SEED
-@click.option("-o", "--output", type=OUTPUT, help="A file. Default: stdout.")
+@click.option("-o", "--output", type=OUTPUT, help="A file. Default: -, which is stdout.")
 @FORCE
 def gen(vector_id: str, as_hex: bool, exhaustive: bool, seed: int | None, output: Path | None, force: bool) -> None:
     """Write the inputs of a suite.
@@ -87,14 +79,12 @@ def gen(vector_id: str, as_hex: bool, exhaustive: bool, seed: int | None, output
     from feather_ref.conformance.pipe import write_inputs  # noqa: PLC0415 - NumPy work, for these commands alone
     from feather_ref.conformance.progress import bar  # noqa: PLC0415
 
-    _check_free("output", output, force)
+    check_free(force, output=output)
     s = _suite(vector_id, exhaustive, seed)
-    if output is None:
-        if sys.stdout is None:
-            raise click.UsageError("stdout is closed; say -o FILE")
-        if not as_hex and sys.stdout.isatty():
-            raise click.UsageError("binary output is not for a terminal; say --hex, or -o FILE")
-        write_inputs(s, sys.stdout.buffer, as_hex)
+    if output is None or is_stdout(output):
+        if as_hex:
+            check_stdout()
+        write_inputs(s, sys.stdout.buffer if as_hex else binary_stdout("--hex, or -o FILE"), as_hex)
         return
     with replacing(output) as stream, bar(vector_id) as step:
         write_inputs(s, stream, as_hex, step)
@@ -111,9 +101,10 @@ def gen(vector_id: str, as_hex: bool, exhaustive: bool, seed: int | None, output
 @SEED
 @click.option("--timeout", type=SECONDS, default=60, show_default=True, callback=_number, help="Seconds of silence.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@click.pass_context
 def check(
-    vector_id: str, file: Path | None, command: str | None, library_name: str | None, as_hex: bool, exhaustive: bool,
-    seed: int | None, timeout: float, as_json: bool,
+    ctx: click.Context, vector_id: str, file: Path | None, command: str | None, library_name: str | None,
+    as_hex: bool, exhaustive: bool, seed: int | None, timeout: float, as_json: bool,
 ) -> None:  # fmt: skip
     """Judge the results of a converter.
 
@@ -143,6 +134,8 @@ def check(
 
     if sum(given is not None for given in (file, command, library_name)) > 1:
         raise click.UsageError("give one of FILE, --run and --library")
+    if file is not None and ctx.get_parameter_source("timeout") is not ParameterSource.DEFAULT:
+        raise click.UsageError("--timeout is for --run, --library and stdin; a file is never silent")
     s = _suite(vector_id, exhaustive, seed)
     with bar(vector_id) as step:
         if command is not None or library_name is not None:
@@ -160,12 +153,14 @@ def check(
 
 def _suite(vector_id: str, exhaustive: bool, seed: int | None) -> Any:
     """The suite of an id; where a format is given in place of one, the error names its ids."""
-    from feather_ref.conformance.judge import suite  # noqa: PLC0415 - NumPy work, for these commands alone
+    from feather_ref.conformance.judge import refuse_idle, suite  # noqa: PLC0415 - NumPy work, for these commands alone
 
     try:
-        return suite(vector_id, exhaustive, seed)
+        s = suite(vector_id, exhaustive, seed)
     except ValueError as error:
         raise naming_ids(error, vector_id) from error
+    refuse_idle(s, exhaustive, seed)
+    return s
 
 
 def naming_ids(error: ValueError, vector_id: str) -> ValueError:
@@ -280,7 +275,7 @@ def _about(vector_id: str) -> tuple[str, int | None, str]:
 @click.option("--impl", metavar="NAME", help="gfloat, ml_dtypes, numpy, torch, or module:object with an adapter.")
 @click.option("--format", "formats", metavar="FORMAT", multiple=True, help="Only this format. May be repeated.")
 @click.option("--suite", "globs", metavar="GLOB", multiple=True, help="Only ids like this. May be repeated.")
-@click.option("--json", "output", type=OUTPUT, help="Write the report, as JSON lines.")
+@click.option("--json", "output", type=OUTPUT, help="Write the report, as JSON lines; - is stdout.")
 @click.option("--shard", metavar="I/N", help="Only every Nth suite, from the Ith on: 1/4 to 4/4 are all.")
 @click.option("--merge", "merged", metavar="FILE...", is_flag=True, help="Read the reports of all shards as one.")
 @click.option("--scales", is_flag=True, help="Ask for scales of blocks alone: which rule is it?")
@@ -318,18 +313,19 @@ def conform(
     from feather_ref.conformance import conform as runs  # noqa: PLC0415 - NumPy work, for these commands alone
 
     if merged:
-        if not files or impl or formats or globs or shard or output or scales or exhaustive or seed is not None:
+        others = impl or formats or globs or shard or output or scales or force or exhaustive or seed is not None
+        if not files or others:
             raise click.UsageError("--merge takes the files of all shards, and nothing else")
         found = runs.merge(files)
-        _show_outcomes(found.outcomes, found.header["impl"], found.header["versions"])
+        click.echo("\n".join(_outcome_lines(found.outcomes, found.header["impl"], found.header["versions"])))
         sys.exit(runs.exit_code(found.outcomes))
     if impl is None or files:
         raise click.UsageError("say --impl NAME, or --merge FILE...")
     if scales:
-        if globs or shard or output or exhaustive or seed is not None:
+        if globs or shard or output or force or exhaustive or seed is not None:
             raise click.UsageError("--scales takes --impl and --format, and nothing else")
         sys.exit(_scales(impl, formats))
-    _check_free("json", output, force)
+    check_free(force, json=output)
     selection = runs.Selection(formats, globs, exhaustive, seed)
     sys.exit(_conform(impl, selection, output, _shard(shard)))
 
@@ -348,9 +344,20 @@ def _conform(impl: str, selection: Any, output: Path | None, shard: tuple[int, i
     from feather_ref.conformance.progress import bar  # noqa: PLC0415
 
     adapter, ids = load(impl), selection.ids()
+    for option, said, shapes in (
+        ("--seed", selection.seed is not None, (".run", ".dig")),
+        ("--exhaustive", selection.exhaustive, (".run", ".dig", ".tab")),
+    ):
+        if said and not any(name.endswith(shapes) for name in ids):
+            raise click.UsageError(f"{option}: no suite that is selected has more inputs than those of its list")
     outcomes = []
     with contextlib.ExitStack() as stack:
-        write = stack.enter_context(replacing(output)).write if output else lambda line: None
+        write: Callable[[bytes], object] = lambda line: None  # noqa: E731 - where no report is asked for
+        if is_stdout(output):
+            check_stdout()
+            write = sys.stdout.buffer.write
+        elif output is not None:
+            write = stack.enter_context(replacing(output)).write
         writer = runs.Writer(lambda line: write(line.encode()))
         writer.header(adapter, selection, ids, shard)
         step = stack.enter_context(bar(adapter.name))
@@ -362,8 +369,8 @@ def _conform(impl: str, selection: Any, output: Path | None, shard: tuple[int, i
         traits, near = runs.traits(encoders), runs.profiles(encoders)
         writer.traits(traits, near)
         writer.close()
-    _show_outcomes(outcomes, adapter.name, runs.versions(adapter))
-    _show_traits(traits, near)
+    lines = [*_outcome_lines(outcomes, adapter.name, runs.versions(adapter)), *_trait_lines(traits, near)]
+    click.echo("\n".join(lines), err=is_stdout(output))
     return runs.exit_code(outcomes)
 
 
@@ -383,18 +390,18 @@ def _scales(impl: str, formats: tuple[str, ...]) -> int:
 FAILURES = 3  # of a suite, in the overview; all that are kept are in the report
 
 
-def _show_outcomes(outcomes: Sequence[Any], name: str, versions: dict[str, str]) -> None:
+def _outcome_lines(outcomes: Sequence[Any], name: str, versions: dict[str, str]) -> Iterator[str]:
     """What did not pass, and a table of verdicts."""
     said = ", ".join(f"{key} {value[:12]}" for key, value in versions.items())
-    click.echo(f"{name} ({said})")
+    yield f"{name} ({said})"
     for outcome in outcomes:
         if outcome.report.status in ("pass", "unsupported", "skip"):
             continue
         if outcome.expected:
-            click.echo(f"expected {outcome.report.title()}\n  {outcome.expected}")
-            click.echo("\n".join(f"  {line}" for line in outcome.report.lines[:1]))
+            yield f"expected {outcome.report.title()}\n  {outcome.expected}"
+            yield from (f"  {line}" for line in outcome.report.lines[:1])
         else:
-            click.echo("\n  ".join(outcome.report.text(FAILURES)))
+            yield "\n  ".join(outcome.report.text(FAILURES))
     rows: dict[str, Counter[str]] = {}
     for outcome in outcomes:
         op, source, target = outcome.report.id.split(".")[:3]
@@ -404,25 +411,25 @@ def _show_outcomes(outcomes: Sequence[Any], name: str, versions: dict[str, str])
     rows["all"] = sum(rows.values(), Counter())
     heads = [head for head in ("pass", "expected", *_STATUSES) if any(counts[head] for counts in rows.values())]
     width = max(map(len, rows))
-    click.echo("  ".join(["".ljust(width), *heads]))
+    yield "  ".join(["".ljust(width), *heads])
     for key, counts in rows.items():
-        click.echo("  ".join([key.ljust(width), *(str(counts[head] or "-").rjust(len(head)) for head in heads)]))
+        yield "  ".join([key.ljust(width), *(str(counts[head] or "-").rjust(len(head)) for head in heads)])
 
 
 _STATUSES = ("fail", "error", "timeout", "crash", "notrun", "skip", "unsupported")
 
 
-def _show_traits(traits: Sequence[Any], near: Sequence[Any]) -> None:
+def _trait_lines(traits: Sequence[Any], near: Sequence[Any]) -> Iterator[str]:
     """The fingerprint: what is alike for several formats on one line."""
     grouped: dict[tuple[str, str], list[str]] = {}
     for trait in traits:
         grouped.setdefault((trait.choice, trait.option), []).append(trait.fmt)
     if grouped:
-        click.echo("choices:")
+        yield "choices:"
     for (choice, option), names in sorted(grouped.items()):
-        click.echo(f"  {choice}: {option}  [{', '.join(names)}]")
+        yield f"  {choice}: {option}  [{', '.join(names)}]"
     for profile, formats, same, asked in near:
-        click.echo(f"profile {profile}: {same} of {asked} probes alike, {formats} formats")
+        yield f"profile {profile}: {same} of {asked} probes alike, {formats} formats"
 
 
 COMMANDS = (gen, check, suites, conform)

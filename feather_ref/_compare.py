@@ -3,7 +3,17 @@
     w: 2 of 400 differ
       [0, 3]  7E 0 1111 110 = 448  7D 0 1111 101 = 416
 
-What is packed in two ways, or in one file alone, is compared by the values that it stands for::
+Codes of one row are compared as codes, and their scales beside them, whatever their order and however many
+scales there are; a scale that is not there is 1::
+
+    w: A is e4m3 [2, 200], little, scale [2, 1]; B is e4m3 [2, 200], big, scale []
+    w: 1 of 400 differ
+      [0, 3]  7E 0 1111 110 = 448  7D 0 1111 101 = 416
+    w scale: 1 of 2 differ
+      [1, 0]  3F800000 = 1  3F000000 = 0.5
+
+What is packed by two rows, or in one file alone, is compared by the values that it stands for, exactly; beside
+an array they are rounded to float32, as `unpack` does::
 
     w: A is e4m3 [400], little, scale [1]; B is float32 [400]
     w: 391 of 400 values differ, by at most 0.0156 at [7]
@@ -24,13 +34,14 @@ from feather_ref._anatomy import fields_of, hex_code, number_of, spaced
 from feather_ref._mixed import MixedBlockTensor
 from feather_ref._sweep import Array, place
 from feather_ref.blocks import BlockTensor
-from feather_ref.codec import code_dtype
+from feather_ref.codec import code_dtype, decode
 from feather_ref.files import Tensor
-from feather_ref.formats import Format
+from feather_ref.formats import Format, get_format
 from feather_ref.tensors import PackedTensor
 
 SHOWN = 5  # elements of a tensor
 DIGITS = 9  # of a value, which tell any two float32 apart
+_FP32 = get_format("fp32")
 PACKED = (PackedTensor, BlockTensor, MixedBlockTensor)
 EXACT = {("b", 1), *(("f", size) for size in (2, 4, 8)), *((kind, size) for kind in "iu" for size in (1, 2, 4))}
 
@@ -80,21 +91,25 @@ def _compare(name: str, a: Tensor, b: Tensor, fmt: Format | None) -> Comparison:
     if getattr(a, "fmt", None) != getattr(b, "fmt", None):
         return _compare_kinds(name, a, b, f"{name}: both are {kinds[0]}, by two rows of one name")
     if isinstance(a, PackedTensor) and isinstance(b, PackedTensor):
-        parts = [_compare(name, a.codes(), b.codes(), a.fmt)]
-        if a.scale is not None and b.scale is not None:
-            parts.append(_compare(f"{name} scale", a.scale, b.scale, None))
-        return _joined(parts)
+        return _compare_packed(name, a, b)
     if isinstance(a, BlockTensor | MixedBlockTensor):
         return _compare_blocks(name, a, b)
     return _found(_compare_arrays(name, np.asarray(a), np.asarray(b), fmt))
 
 
 def _compare_kinds(name: str, a: Tensor, b: Tensor, kinds: str) -> Comparison:
-    """By the values of the numbers, where either is packed; -0 is not 0, and any NaN is as good as another."""
+    """By codes where one row has them, else by the values where either is packed.
+
+    -0 is not 0; among values any NaN is as good as another.
+    """
     packed = [isinstance(tensor, PACKED) for tensor in (a, b)]
     if not any(packed) or a.shape != b.shape or not all(map(_has_values, (a, b))):
         return Comparison([kinds], False)
-    mine, theirs = (_values(tensor) for tensor in (a, b))
+    if isinstance(a, PackedTensor) and isinstance(b, PackedTensor) and a.fmt == b.fmt:
+        return _joined([Comparison([kinds], True), _compare_packed(name, a, b)])
+    if isinstance(a, BlockTensor) and isinstance(b, BlockTensor) and _structure(a) == _structure(b):
+        return _joined([Comparison([kinds], True), _compare_blocks(name, a, b)])
+    mine, theirs = (_values(tensor, exactly=all(packed)) for tensor in (a, b))
     wrong = np.flatnonzero((mine.view(np.uint64) != theirs.view(np.uint64)) & ~(np.isnan(mine) & np.isnan(theirs)))
     if not wrong.size:
         return Comparison([kinds, f"{name}: all {mine.size} values are equal"], True)
@@ -115,19 +130,54 @@ def _has_values(tensor: Tensor) -> bool:
     return (tensor.dtype.kind, tensor.dtype.itemsize) in EXACT
 
 
-def _values(tensor: Tensor) -> NDArray[np.float64]:
-    """The numbers of a tensor, flat."""
-    array = tensor.dequantize() if isinstance(tensor, PACKED) else np.asarray(tensor)
+def _values(tensor: Tensor, exactly: bool) -> NDArray[np.float64]:
+    """The numbers of a tensor, flat; exactly: those of a packed one without the rounding to float32."""
+    if isinstance(tensor, PackedTensor):
+        array = _exact(tensor) if exactly else tensor.dequantize()
+    elif isinstance(tensor, PACKED):
+        array = tensor.dequantize(np.float64 if exactly else np.float32)
+    else:
+        array = np.asarray(tensor)
     return array.astype(np.float64).reshape(-1)
+
+
+def _exact(tensor: PackedTensor) -> NDArray[np.float64]:
+    """code * scale, which float64 holds: 25 bits and 24, see `PackedTensor.dequantize`."""
+    values: NDArray[np.float64] = decode(tensor.codes(), tensor.fmt, np.float64)
+    return values if tensor.scale is None else np.atleast_1d(values) * _scales(tensor)
+
+
+def _scales(tensor: PackedTensor) -> NDArray[np.float32]:
+    """A scale for each row, 1 where there is none."""
+    lead = tensor.shape[:-1]
+    return np.broadcast_to(np.float32(1) if tensor.scale is None else tensor.scale, (*lead, 1))
+
+
+def _compare_packed(name: str, a: PackedTensor, b: PackedTensor) -> Comparison:
+    """Codes, and scales for as many rows as either has."""
+    parts = [_compare(name, a.codes(), b.codes(), a.fmt)]
+    if a.scale is not None or b.scale is not None:
+        same = a.scale is not None and b.scale is not None and a.scale.shape == b.scale.shape
+        pair = (a.scale, b.scale) if same else (_scales(a), _scales(b))
+        parts.append(_found(_compare_arrays(f"{name} scale", *pair, _FP32)))  # type: ignore[arg-type]
+    return _joined(parts)
+
+
+def _structure(tensor: BlockTensor) -> tuple[object, ...]:
+    """What codes and scales mean, by whatever name."""
+    fmt = tensor.fmt
+    return fmt.element, fmt.scale, fmt.tile, fmt.tensor_scale != "none", fmt.zero_point, tensor.axis
 
 
 def _compare_blocks(name: str, a: BlockTensor | MixedBlockTensor, b: Any) -> Comparison:
     """Part by part; a code of a mixed format is of a row that its block selects."""
-    parts = [_compare(name, a.codes, b.codes, a.fmt.element if isinstance(a, BlockTensor) else None)]
-    for part in ("scales", "selectors", "zeros", "tensor_scale"):
+    element = a.fmt.element if isinstance(a, BlockTensor) else None
+    rows = {"codes": element, "scales": a.fmt.scale, "selectors": None, "zeros": element, "tensor_scale": _FP32}
+    parts = []
+    for part, row in rows.items():
         if (mine := getattr(a, part, None)) is not None:
-            row = a.fmt.scale if part == "scales" else None
-            parts.append(_compare(f"{name} {part}", np.atleast_1d(mine), np.atleast_1d(getattr(b, part)), row))
+            what = name if part == "codes" else f"{name} {part}"
+            parts.append(_found(_compare_arrays(what, np.atleast_1d(mine), np.atleast_1d(getattr(b, part)), row)))
     return _joined(parts)
 
 
@@ -157,6 +207,8 @@ def _compare_arrays(name: str, a: Array, b: Array, fmt: Format | None) -> list[s
 def _dump(data: bytes, dtype: np.dtype[Any], fmt: Format | None) -> str:
     """An element in hex, and as a code where it is one."""
     code = int.from_bytes(data, "big")
+    if fmt is _FP32:
+        return f"{data.hex().upper()} = {number_of(code, fmt)}"
     if fmt is None or dtype != code_dtype(fmt) or code > fmt.code_mask:
         return data.hex().upper()
     return f"{hex_code(code, fmt)} {spaced(fields_of(fmt, code))} = {number_of(code, fmt)}"

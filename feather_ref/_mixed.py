@@ -28,7 +28,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from feather_ref._blockparts import as_blockable, as_planes, back, block_last, cut, gather, grid_of, narrow, scatter
+from feather_ref._blockparts import (
+    as_blockable,
+    as_planes,
+    back,
+    block_last,
+    check_value_dtype,
+    cut,
+    gather,
+    grid_of,
+    narrow,
+    scatter,
+)
 from feather_ref._measures import Sums, check_measure, sums
 from feather_ref._scaling import scale_values
 from feather_ref._sweep import Array
@@ -264,9 +275,7 @@ class MixedBlockTensor:
 
         Raises TypeError for another dtype.
         """
-        wanted = np.dtype(dtype)
-        if wanted not in (np.dtype(np.float32), np.dtype(np.float64)):
-            raise TypeError(f"dtype must be float32 or float64, got {wanted}")
+        wanted = check_value_dtype(dtype)
         every = np.arange(self.fmt.element.code_mask + 1)
         table = np.concatenate([decode(every, row, np.float64) for row in self.fmt.elements])
         tile, planes = self.fmt.tile, as_planes(self.codes, self.axis, self.fmt.tile)

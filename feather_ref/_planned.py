@@ -14,7 +14,7 @@ from feather_ref._safetensors import short
 from feather_ref._storedblocks import BlockNote
 from feather_ref._sweep import Array
 from feather_ref.allocate import DEFAULT_FORMATS, Measured, Plan, check_fits, fingerprint, measure
-from feather_ref.files import PathLike, TensorFile, load, writer
+from feather_ref.files import ByteOrder, PathLike, TensorFile, load, writer
 from feather_ref.formats import Format
 from feather_ref.repack import (
     Announced,
@@ -73,8 +73,14 @@ def measure_file(
         return measure(_Floats(tensors, names), formats, error, fingerprint(tensors.stored), progress)
 
 
-def pack_planned(source: PathLike, target: PathLike, plan: Plan, progress: Progress | None = None) -> list[Line]:
-    """Pack a file by a plan; tensors that it does not name are copied.
+def pack_planned(
+    source: PathLike,
+    target: PathLike,
+    plan: Plan,
+    progress: Progress | None = None,
+    byte_order: ByteOrder = "little",
+) -> list[Line]:
+    """Pack a file by a plan; tensors that it does not name are copied.  byte_order: as for `pack_file`.
 
     Raises what `pack_file` raises, and ValueError for a plan of another file; the target is then as it was.
     """
@@ -93,7 +99,7 @@ def pack_planned(source: PathLike, target: PathLike, plan: Plan, progress: Progr
             else:
                 announce_blocks(announced, tensors, name, BlockNote(fmt, tensors.stored[name].shape))
 
-        with writer(target, announced.forms, announced.notes, tensors.metadata, announced.blocks) as put:
+        with writer(target, announced.forms, announced.notes, tensors.metadata, announced.blocks, byte_order) as put:
 
             def work(name: str) -> Line:
                 if name not in choices:

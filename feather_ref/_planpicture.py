@@ -29,7 +29,7 @@ def picture(plan: Plan) -> Figure:
     axes = figure.add_subplot()
     names = list(dict.fromkeys(line.format for line in lines))
     places = range(len(lines))
-    bits = [8 * line.bytes / line.values if line.values else 0.0 for line in lines]
+    bits = [line.bits_per_value for line in lines]
     for i, name in enumerate(names):
         mine = [place for place in places if lines[place].format == name]
         axes.barh(mine, [bits[place] for place in mine], color=COLOURS[i % len(COLOURS)], label=name)

@@ -40,8 +40,8 @@ class HasForm(Protocol):
 
 @dataclass(frozen=True)
 class PlanLine:
-    """One tensor.  format: a name as `mxfp4` or `e4m3/row`.  bytes: `nbytes` of the packed
-    tensor, with all that belongs to it; a file may save or add the last bytes of a row.  seconds: None
+    """One tensor.  format: a name as `mxfp4` or `e4m3/row`.  bytes: of the tensor in a .safetensors file,
+    with all that belongs to it; in memory a row fills whole words, which may be more.  seconds: None
     where the cost is bytes.  error: the measure.  sqnr: in bits, None where all is exact or there is
     no figure.
     """
@@ -58,6 +58,11 @@ class PlanLine:
     def values(self) -> int:
         """How many numbers it has."""
         return math.prod(self.shape)
+
+    @property
+    def bits_per_value(self) -> float:
+        """Bits of all that is stored for each number; 0 without numbers."""
+        return 8 * self.bytes / self.values if self.values else 0.0
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,7 @@ Source: design of this project.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +17,7 @@ import numpy as np
 from feather_ref import golden
 from feather_ref._sweep import Array
 from feather_ref.formats import Format, get_format
+from feather_ref.golden import Folder
 
 Ranges = Sequence[tuple[int, int]]
 
@@ -43,7 +42,7 @@ class Steps(NamedTuple):
         return np.repeat(self.z, count), np.repeat(self.j, count)
 
 
-def load_steps(vector_id: str, folder: Path | None = None) -> Steps:
+def load_steps(vector_id: str, folder: Folder = None) -> Steps:
     """The steps of a `.run` or a `.tab` file.
 
     A run file of 16-bit inputs holds them as the float32 that they are; here they are themselves.
@@ -55,7 +54,6 @@ def load_steps(vector_id: str, folder: Path | None = None) -> Steps:
     (32, '0x3a800000', '0x7e')
     """
     row = golden.find(vector_id, folder)
-    read_file(vector_id, folder)
     op, operands, source, target = asked_of(vector_id)
     in_bits = source.bits * operands
     out_bits, nans = (8, []) if op == "compare" else (target.bits, nan_ranges(target))
@@ -94,22 +92,13 @@ def asked_of(vector_id: str) -> Asked:
     return Asked(asked.op, golden.OPERATIONS[asked.op], get_format(asked.source), get_format(asked.target))
 
 
-def read_file(vector_id: str, folder: Path | None = None) -> bytes:
-    """The file of a vector; ValueError if its SHA-256 is not the manifest's."""
-    row = golden.find(vector_id, folder)
-    data = (folder or golden.root()).joinpath(row["path"]).read_bytes()
-    if hashlib.sha256(data).hexdigest() != row["sha256"]:
-        raise ValueError(f"{row['path']}: SHA-256 differs from the manifest")
-    return data
-
-
-def _table(vector_id: str, nans: Ranges, folder: Path | None) -> tuple[Array, Array]:
+def _table(vector_id: str, nans: Ranges, folder: Folder) -> tuple[Array, Array]:
     """Results and digits of a `.tab` file: of its mask, or 2 for each NaN and 1 for all else."""
     values = golden.load_table(vector_id, folder)
     z = values.view(f"u{values.itemsize}").reshape(-1)
-    twin = vector_id.removesuffix("tab") + "msk"
-    if twin in golden.manifest(folder):
-        return z, np.frombuffer(read_file(twin, folder), np.uint8)
+    mask = golden.load_mask(vector_id, folder)
+    if mask is not None:
+        return z, mask
     nan = np.zeros(z.size, bool)
     for lo, hi in nans:
         nan |= (z >= lo) & (z <= hi)

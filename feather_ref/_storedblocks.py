@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from feather_ref._mixed import MIXED_FORMATS, MixedBlockFormat, MixedBlockTensor
-from feather_ref._safetensors import Form, short
+from feather_ref._safetensors import Form, nbytes, short
 from feather_ref._stored import HasForm, Note, form_of, to_bytes, to_words
 from feather_ref._sweep import Array
 from feather_ref.blocks import BLOCK_FORMATS, BlockFormat, BlockTensor, check_axis, scales_shape
@@ -78,6 +78,21 @@ def block_forms(name: str, note: BlockNote) -> dict[str, Form]:
     [('w', Form(dtype='F4', shape=(2, 32))), ('w_scale', Form(dtype='F8_E4M3', shape=(2, 2)))]
     """
     return {name + suffix: form_of(part.row, part.shape) for suffix, part in _parts(note).items()}
+
+
+def stored_nbytes(tensor: PackedTensor | BlockTensor | MixedBlockTensor) -> int:
+    """Bytes of a tensor in a .safetensors file, with all that belongs to it.
+
+    >>> stored_nbytes(PackedTensor(np.zeros((2, 1), np.uint32), None, (2, 3), "e4m3"))  # 6 codes, not 2 words
+    6
+    """
+    if isinstance(tensor, PackedTensor):
+        forms = {"": form_of(tensor.fmt, tensor.shape)}
+        if tensor.scale is not None:
+            forms["_scale"] = Form("F32", tensor.scale.shape)
+    else:
+        forms = block_forms("", BlockNote(tensor.fmt, tensor.shape, tensor.axis))
+    return sum(nbytes(form, suffix) for suffix, form in forms.items())
 
 
 def block_data(name: str, tensor: BlockTensor | MixedBlockTensor, note: BlockNote) -> dict[str, Array]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -38,6 +39,7 @@ from feather_ref._mixed import (
 from feather_ref._plans import COSTS, Plan, PlanLine, check_fits, fingerprint, read_plan
 from feather_ref._safetensors import short
 from feather_ref._sources import refuse_masked, row_of
+from feather_ref._storedblocks import stored_nbytes
 from feather_ref._sweep import Array
 from feather_ref.formats import Format, check_int
 from feather_ref.tensors import pack_tensor
@@ -234,9 +236,9 @@ def allocate(
     """A format for each tensor, so that the error is the least that the budget allows.
 
     tensors: float arrays or packed tensors by name, read one at a time; others are left out.  budget:
-    for "bytes", the mean bits a value, scales and selectors counted; for "time", seconds for all
-    tensors together.  formats: names as `mxfp4`, `mixed8`, `e4m3/row`, `bf16`; a tile format is not
-    offered to a vector.  error: the measure, summed over tensors with their numbers of values for
+    for "bytes", the mean bits a value, scales and selectors counted, as `Plan.bits_per_value` has it; for
+    "time", seconds for all tensors together.  formats: names as `mxfp4`, `mixed8`, `e4m3/row`, `bf16`; a
+    tile format is not offered to a vector.  error: the measure, summed over tensors with their numbers of values for
     weights; a format that makes Inf or NaN of a number is not offered to its tensor.  times: seconds
     a value of each format, for "time".  progress: called as progress(name, tensors done, in all).
 
@@ -290,7 +292,7 @@ def _offers(name: str, x: Array, choices: Sequence[Choice], error: str) -> tuple
         if math.isfinite(found):
             bits = sqnr_bits(of)
             sqnr = None if bits is None or math.isinf(bits) else bits
-            lines.append(PlanLine(name, x.shape, choice.name, packed.nbytes, None, found, sqnr))
+            lines.append(PlanLine(name, x.shape, choice.name, stored_nbytes(packed), None, found, sqnr))
     if not lines:
         raise ValueError(f"tensor {short(name)}: none of these formats holds its numbers{why}")
     return tuple(lines)
@@ -308,12 +310,13 @@ def _solve(offers: Sequence[Sequence[PlanLine]], budget: float, cost: str, most:
     """The line of each tensor, in integers."""
     if cost == "bytes":
         costs = [np.array([line.bytes for line in lines], np.int64) for lines in offers]
-        limit = math.floor(Fraction(budget) * _values(offers) / 8)
+        limit, values = math.floor(Fraction(budget) * _values(offers) / 8), _values(offers)
+        limit += values > 0 and 8 * (limit + 1) / values <= budget  # 4.8 is below 24/5, and means it
     else:
         times = [[Fraction(line.seconds or 0) for line in lines] for lines in offers]
         unit = _unit([*times, [Fraction(budget)]])
         costs = [np.array([math.ceil(x / unit) for x in part], np.int64) for part in times]
-        limit = math.floor(Fraction(budget) / unit)
+        limit = math.floor(Fraction(math.nextafter(budget, math.inf)) / unit)  # for the like reason
     limit = min(limit, sum(int(part.max()) for part in costs))  # what is left over is no matter
     errors = [[Fraction(line.error) * line.values for line in lines] for lines in offers]
     unit = _unit(errors)
@@ -333,10 +336,20 @@ def _values(offers: Sequence[Sequence[PlanLine]]) -> int:
 
 def _least(offers: Sequence[Sequence[PlanLine]], cost: str) -> str:
     if cost == "time":
-        least = math.fsum(min(line.seconds or 0 for line in lines) for lines in offers)
-        return f"seconds is too little: the fastest formats take {least:g}"
-    least = 8 * sum(min(line.bytes for line in lines) for lines in offers) / max(_values(offers), 1)
-    return f"bits a value is too little: the smallest formats take {least:.4f}"
+        fastest = math.fsum(min(line.seconds or 0 for line in lines) for lines in offers)
+        return f"seconds is too little: the fastest formats take {_upwards(fastest):g}"
+    least = Fraction(8 * sum(min(line.bytes for line in lines) for lines in offers), max(_values(offers), 1))
+    shown = Fraction(math.ceil(least * 10**4), 10**4)
+    return f"bits a value is too little: the smallest formats take {float(shown):.4f}"
+
+
+def _upwards(x: float) -> float:
+    """x in six digits, not less, so that it is enough when it is typed; the last place of a float64 does not count.
+
+    >>> _upwards(0.1 + 0.2), _upwards(1.2345671)
+    (0.3, 1.23457)
+    """
+    return float(Context(prec=6, rounding=ROUND_CEILING).create_decimal_from_float(x * (1 - 2.0**-51)))
 
 
 # --- checks -----------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ from feather_ref._blockparts import (
     as_planes,
     back,
     block_last,
+    check_value_dtype,
     cut,
     flushed,
     gather,
@@ -167,9 +168,7 @@ class BlockTensor:
 
         Raises TypeError for another dtype.
         """
-        wanted = np.dtype(dtype)
-        if wanted not in (np.dtype(np.float32), np.dtype(np.float64)):
-            raise TypeError(f"dtype must be float32 or float64, got {wanted}")
+        wanted = check_value_dtype(dtype)
         planes = as_planes(self.codes, self.axis, self.fmt.tile)
         grid = grid_of(planes.shape, self.fmt.tile)
         scales = block_last(self.scales, self.axis, grid)
@@ -317,6 +316,9 @@ def _policy(
     fmt: BlockFormat, rule: ScaleRule, rounding: Rounding | None, nan: Nan | str | None, others: BlockPolicies
 ) -> tuple[bool, Policy]:
     """Whether a NaN becomes the scale, and the policy of the elements."""
+    known = BlockPolicies.__annotations__
+    if unknown := [name for name in others if name not in known]:
+        raise TypeError(f"unexpected argument {unknown[0]!r}; policies of blocks are {', '.join(known)}")
     if nan is None:
         nan = "scale" if fmt.scale.has_nan else "error"
     if rule.rounding is None and rounding is not None:

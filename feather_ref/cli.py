@@ -6,7 +6,7 @@ name, an alias, an expression or a JSON row, everywhere.
     exit code 0     done, or equal
     exit code 1     `diff` found a difference
     exit code 2     bad usage or bad input, said in one line on stderr
-    exit code 130   interrupted; no file is left half
+    exit code 130   interrupted; 143: told to end (SIGTERM); no file is left half
 
 Source: design of this project.
 """
@@ -19,7 +19,7 @@ import io
 import math
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
@@ -30,6 +30,8 @@ import numpy as np
 
 from feather_ref import __version__, _cli_allocate, _cli_conform, _cli_explore, _cli_export, _npy
 from feather_ref._anatomy import Number, decimal_text, fields_of, hex_code, hex_text, number_of, spaced
+from feather_ref._cli_end import orderly
+from feather_ref._cli_output import FORCE, OUTPUT, check_free, is_stdout, tensor_target
 from feather_ref._cli_show import finite as _finite
 from feather_ref._cli_show import progress as _progress
 from feather_ref._cli_show import show as _show
@@ -43,9 +45,9 @@ from feather_ref._sweep import Array
 from feather_ref.allocate import MIXED_FORMATS
 from feather_ref.blocks import BLOCK_FORMATS, BlockFormat, get_block_format
 from feather_ref.blocks import SCALE_RULES as BLOCK_RULES
-from feather_ref.codec import check_codes, value_table
+from feather_ref.codec import check_codes, code_dtype, value_table
 from feather_ref.codes import CLASSES, classify
-from feather_ref.files import Tensor, load
+from feather_ref.files import BYTE_ORDERS, Tensor, load
 from feather_ref.formats import FORMATS, Format
 from feather_ref.packing import ORDERS
 from feather_ref.policy import NANS, NEGATIVES, OVERFLOWS, SUBNORMALS
@@ -129,7 +131,8 @@ def _read_format(ctx: click.Context, param: click.Parameter, value: str | None) 
             raise click.BadParameter(f"{value!r} is a number; the format comes first: e4m3 {value}") from error
         if _reads(get_block_format, value):
             raise click.BadParameter(f"{value!r} is a block format, for pack and fr.quantize_blocks") from error
-        raise click.BadParameter(str(error).removeprefix("fmt: ")) from error
+        said = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        raise click.BadParameter(said.removeprefix("fmt: ")) from error
 
 
 def _reads(read: Callable[[str], object], text: str) -> bool:
@@ -172,7 +175,6 @@ def _read_nan(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 
 FORMAT = click.argument("fmt", metavar="FORMAT", callback=_read_format)
 INPUT = click.Path(exists=True, dir_okay=False, path_type=Path)
-OUTPUT = click.Path(dir_okay=False, path_type=Path)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of columns.")
 
 _POLICIES: Sequence[Callable[[Any], Any]] = (
@@ -197,6 +199,20 @@ def policies(command: F) -> F:
 def given(choices: dict[str, Any]) -> dict[str, Any]:
     """The choices that were made."""
     return {name: value for name, value in choices.items() if value is not None}
+
+
+def _spelled(names: Iterable[str]) -> str:
+    """Options as they are typed."""
+    return ", ".join(f"--{name.replace('_', '-')}" for name in names)
+
+
+def _check_choices(fmt: Format | BlockFormat | None, choices: dict[str, Any]) -> None:
+    """Refuse choices that a format has no use for."""
+    if isinstance(fmt, BlockFormat):
+        if unused := given(choices).keys() & {"negative", "profile"}:
+            raise click.UsageError(f"{_spelled(sorted(unused))}: not for blocks; say --overflow, --nan, --subnormals")
+    elif fmt is not None and fmt.signed and choices.get("negative") is not None:
+        raise click.UsageError(f"--negative is for formats without a sign; {fmt.name} has one")
 
 
 def _code(text: str) -> int:
@@ -274,6 +290,7 @@ def encode(fmt: Format, values: tuple[str, ...], as_json: bool, **choices: Any) 
     texts = _tokens(values)
     if unknown := [text for text in texts if text.startswith("--")]:
         raise click.NoSuchOption(unknown[0])
+    _check_choices(fmt, choices)
     numbers = [read_number(text) for text in texts]
     codes = encode_numbers(numbers, fmt, **given(choices)).tolist()
     rows = []
@@ -315,7 +332,7 @@ def decode_(fmt: Format, codes: tuple[str, ...], as_json: bool) -> None:
 @click.option("--code", help="A code in hex, 7E or 0x7E, or in binary: 0b01111110.")
 @click.option("--value", help="A number: 0.3, -1e-3, 0x1.8p3, inf, nan.")
 @click.option("--word", help="A word in hex, of packed codes.")
-@click.option("--order", type=click.Choice(ORDERS), default="little", show_default=True, help="Of lanes in a word.")
+@click.option("--order", type=click.Choice(ORDERS), help="Of lanes in a word. Default: little.")
 @policies
 def explain_(
     fmt: Format,
@@ -344,6 +361,11 @@ def explain_(
 
     if [what, code, value, word].count(None) < 3:
         raise click.UsageError("give one thing: a code, a value or a word")
+    if word is None and order is not None:
+        raise click.UsageError("--order is for a --word")
+    if word is not None and given(choices):
+        raise click.UsageError(f"{_spelled(given(choices))}: a word is read, and nothing is rounded")
+    _check_choices(fmt, choices)
     if what is not None and re.fullmatch(r"0[xb][0-9a-f]+", what, re.IGNORECASE):
         code = what
     elif what is not None:
@@ -351,17 +373,25 @@ def explain_(
             raise ValueError(f"{what!r} is not a number; a code is written 0x{what}")
         value = what
     if word is not None:
-        click.echo(str(explain_word(_code(word), fmt, order)))
+        click.echo(str(explain_word(_code(word), fmt, order or "little")))
         return
     number = None if value is None else _as_python(read_number(value))
     explanation = explain(fmt, None if code is None else _code(code), value=number, **given(choices))
     if code is not None:
+        shown = {table.head[0] for table in explanation.tables}
+        used = {name for table, names in _TABLES.items() if table in shown for name in names}
+        if unused := [name for name in given(choices) if name not in used]:
+            raise click.UsageError(f"{_spelled(unused)}: nothing here depends on it, as a code is not rounded")
         _say_hex([code])
     click.echo(str(explanation))
     if value is not None and explanation.code is not None:
         typed = int(encode_numbers([read_number(value)], fmt, **given(choices))[0])
         if typed != explanation.code:
             click.echo(f"note: {value} as typed gives {hex_code(typed, fmt)}; float64 does not hold it", err=True)
+
+
+_TABLES = {"overflow": ("rounding", "overflow", "profile"), "nan": ("nan", "profile")}
+"""The choices that the tables on the page of a code depend on."""
 
 
 def _as_python(number: Number) -> int | float:
@@ -434,7 +464,7 @@ def _c_number(x: float, single: bool) -> str:
 
 @cli.command()
 @click.argument("words", metavar="[FILTER]...", nargs=-1)
-@click.option("--bits", type=int, help="Only formats of so many bits.")
+@click.option("--bits", type=click.IntRange(1, 64), help="Only formats of so many bits.")
 @click.option("--blocks", is_flag=True, help="The formats whose numbers share a scale, which `pack` takes too.")
 @JSON
 def formats(words: tuple[str, ...], bits: int | None, blocks: bool, as_json: bool) -> None:
@@ -454,16 +484,25 @@ def formats(words: tuple[str, ...], bits: int | None, blocks: bool, as_json: boo
     """
     if blocks:
         some = [row for row in BLOCK_FORMATS.values() if bits in (None, row.element.bits) and _mentions(row, words)]
+        if not some:
+            raise ValueError(f"no block format {_filtered(words, bits)}")
         columns = ("name", "element", "block", "scale", "rule", "bits each", "also called", "source")
         _show(columns, [_block_cells(row) for row in some], as_json)
         return
     found = [row for row in FORMATS.values() if bits in (None, row.bits) and _mentions(row, words)]
-    if not found and any(_mentions(row, words) for row in BLOCK_FORMATS.values()):
+    if not found and words and any(_mentions(row, words) for row in BLOCK_FORMATS.values()):
         raise ValueError(f"{' '.join(words)!r} names block formats alone: add --blocks")
     if not found and len(words) == 1 and bits is None:
         found = [parse_row(words[0])]
+    if not found:
+        raise ValueError(f"no named format {_filtered(words, bits)}")
     head = ("name", "bits", "fields", "max", "least above 0", "Inf", "NaN", "also called", "source")
     _show(head, [_format_cells(row) for row in found], as_json)
+
+
+def _filtered(words: Sequence[str], bits: int | None) -> str:
+    """What was asked for, as the end of a sentence."""
+    return " and ".join([*([] if bits is None else [f"has {bits} bits"]), *(f"mentions {word!r}" for word in words)])
 
 
 def _block_cells(row: BlockFormat) -> tuple[str, ...]:
@@ -508,8 +547,8 @@ def _format_cells(row: Format) -> tuple[str, ...]:
 def diff(a: str, b: str | None, x: Path | None, fmt: Format | None, **choices: Any) -> None:
     """Compare two files, or codes with their input.
 
-    Two files are compared bit by bit, packed tensors by their codes and scales; what is packed in
-    one file alone, or in two ways, by the values that it stands for. A, B, INPUT: .npy, .npz,
+    Two files are compared bit by bit, packed tensors by their codes and scales, NaN too; what is packed
+    in one file alone, or in two formats, by the values that it stands for. A, B, INPUT: .npy, .npz,
     .safetensors, .gguf; "-" is an .npy on stdin. With --x, A holds codes or words that somebody's
     packer made from INPUT: the answer says which policy, lane order or other choice would make them
     equal. Exit code 1 says that something differs.
@@ -527,19 +566,26 @@ def diff(a: str, b: str | None, x: Path | None, fmt: Format | None, **choices: A
         raise click.UsageError("A and B are both stdin; give a file")
     if x is None:
         if given(choices):
-            option = next(iter(given(choices))).replace("_", "-")
-            raise click.UsageError(f"--{option} needs --x; two files are compared bit by bit")
-        lines, equal = compare_tensors(_tensors(a), _tensors(str(b)), fmt)
+            raise click.UsageError(f"{_spelled(given(choices))} needs --x; two files are compared bit by bit")
+        left, right = _tensors(a), _tensors(str(b))
+        if fmt is not None and not any(_may_be_codes(each, fmt) for each in (*left.values(), *right.values())):
+            raise click.UsageError(f"--format: no tensor of A or B is {code_dtype(fmt)}, as codes of {fmt} are")
+        lines, equal = compare_tensors(left, right, fmt)
         click.echo("\n".join(lines) if lines else "equal")
         sys.exit(0 if equal else 1)
     from feather_ref.diff import diff as compare  # noqa: PLC0415 - for this command alone
 
+    _check_choices(fmt, choices)
     tensor, numbers = _single(a), _single(str(x))
     if not isinstance(numbers, np.ndarray):
         numbers = numbers.dequantize()
     result = compare(tensor, numbers, fmt, **given(choices))
     click.echo(str(result))
     sys.exit(0 if result.equal else 1)
+
+
+def _may_be_codes(tensor: Tensor, fmt: Format) -> bool:
+    return isinstance(tensor, np.ndarray) and tensor.dtype.newbyteorder("=") == code_dtype(fmt)
 
 
 def _tensors(path: str) -> dict[str, Tensor]:
@@ -568,9 +614,15 @@ def _patterns(command: F) -> F:
     return command
 
 
+BYTE_ORDER = click.option(
+    "--byte-order", type=click.Choice(BYTE_ORDERS), help="Of a .gguf file that is written. Default: little."
+)
+
+
 @cli.command()
 @click.argument("source", metavar="IN", type=INPUT)
-@click.option("-o", "--output", type=OUTPUT, required=True, help="A .safetensors or .gguf file.")
+@click.option("-o", "--output", type=OUTPUT, required=True, help="A .safetensors or .gguf file; - is stdout.")
+@FORCE
 @click.option("--format", "fmt", metavar="FORMAT", callback=_read_target, help="A format, or one of blocks, as mxfp4.")
 @click.option("--plan", "plan_path", metavar="FILE", type=INPUT, help="What `allocate` wrote, instead of a format.")
 @click.option("--scale", type=click.Choice(["none", *SCALES]), is_eager=True, help="Default: none, but for blocks.")
@@ -578,17 +630,20 @@ def _patterns(command: F) -> F:
     "--scale-rule", type=click.Choice(_RULES), metavar="NAME", help="amax, pow2; of blocks floor, rceil, mse, ..."
 )
 @click.option("--order", type=click.Choice(ORDERS), help="Of lanes in words, for .safetensors. Default: little.")
+@BYTE_ORDER
 @_patterns
 @policies
 @JSON
 def pack(
     source: Path,
     output: Path,
+    force: bool,
     fmt: Format | BlockFormat | None,
     plan_path: Path | None,
     scale: str | None,
     scale_rule: Any,
     order: Any,
+    byte_order: Any,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
     as_json: bool,
@@ -602,7 +657,7 @@ def pack(
     (F8_E4M3, F4, F8_E8M0, ...) where there is one, else U32 words with a note in the metadata. A plan
     says a format for each tensor, and the rest is copied. A .gguf file takes q8_0, q4_0, mxfp4,
     ggml_mxfp4, ggml_nvfp4, fp16, bf16 and fp32; it keeps the metadata of another. Of a model in parts
-    IN is the first, model-00001-of-00003.gguf.
+    IN is the first, model-00001-of-00003.gguf; either byte order is read. To stdout goes a .safetensors file.
 
     \b
     Examples:
@@ -611,36 +666,47 @@ def pack(
       $ feather-ref pack model.safetensors -o small.safetensors --format nvfp4 --scale-rule nvfp4_te2026
       $ feather-ref pack model-f16.gguf -o model-q8.gguf --format q8_0
     """
-    if plan_path is not None:
-        if fmt is not None:
-            raise click.UsageError("give a --format or a --plan, not both")
-        if others := given({"scale": scale, "scale_rule": scale_rule, "order": order, **choices}) or include or exclude:
-            raise click.UsageError(f"--plan says it all; it goes with no other choice: {', '.join(others)}")
-        plan = read_plan(plan_path.read_bytes())
-        with _progress() as progress:
-            lines = pack_planned(source, output, plan, progress)
-    elif fmt is None:
-        raise click.UsageError("give a --format, or a --plan")
-    else:
-        kind: Any = None if scale == "none" else scale
-        with _progress() as progress:
-            rest = given({"order": order, **choices})
-            lines = pack_file(source, output, fmt, kind, scale_rule, include, exclude, progress, **rest)
+    _check_output(output, force, source, as_json)
+    rest = given({"order": order, **choices})
+    if (plan_path is None) == (fmt is None):
+        raise click.UsageError("give a --format or a --plan, not both" if fmt else "give a --format, or a --plan")
+    selection = given({"include": include or None, "exclude": exclude or None})
+    others = {**given({"scale": scale, "scale_rule": scale_rule}), **rest, **selection}
+    if plan_path is not None and others:
+        raise click.UsageError(f"--plan says it all; it goes with no other choice: {_spelled(others)}")
+    _check_choices(fmt, choices)
+    more = given({"byte_order": byte_order})
+    with tensor_target(output, ".safetensors") as target, _progress() as progress:
+        if plan_path is not None:
+            lines = pack_planned(source, target, read_plan(plan_path.read_bytes()), progress, **more)
+        elif fmt is not None:
+            kind: Any = None if scale == "none" else scale
+            lines = pack_file(source, target, fmt, kind, scale_rule, include, exclude, progress, **more, **rest)
     _show_lines(lines, output, as_json)
 
 
 @cli.command()
 @click.argument("source", metavar="IN", type=INPUT)
-@click.option("-o", "--output", type=OUTPUT, required=True, help="An .npy, .npz, .safetensors or .gguf file.")
+@click.option("-o", "--output", type=OUTPUT, required=True, help="An .npy, .npz, .safetensors or .gguf file; or -.")
+@FORCE
 @click.option("--dtype", type=click.Choice(FLOAT_NAMES), help="Default: float32 where that holds every value.")
+@BYTE_ORDER
 @_patterns
 @JSON
 def unpack(
-    source: Path, output: Path, dtype: Any, include: tuple[str, ...], exclude: tuple[str, ...], as_json: bool
+    source: Path,
+    output: Path,
+    force: bool,
+    dtype: Any,
+    byte_order: Any,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Unpack the packed tensors of a file.
 
-    The others are copied. An .npy file holds one tensor: choose it with --include.
+    The others are copied. An .npy file holds one tensor: choose it with --include. To stdout goes an
+    .npy file, which `diff` takes as "-".
 
     \b
     Examples:
@@ -648,9 +714,24 @@ def unpack(
       $ feather-ref unpack small.safetensors -o back.npz --dtype float64
       $ feather-ref unpack small.safetensors -o weight.npy --include layer.weight
     """
-    with _progress() as progress:
-        lines = unpack_file(source, output, dtype, include, exclude, progress)
+    _check_output(output, force, source, as_json)
+    more = given({"byte_order": byte_order})
+    with tensor_target(output, ".npy") as target, _progress() as progress:
+        lines = unpack_file(source, target, dtype, include, exclude, progress, **more)
     _show_lines(lines, output, as_json)
+    if target.suffix.lower() in (".npy", ".npz"):
+        with load(source) as tensors:
+            lost = [key for key in tensors.metadata if not key.startswith("feather_ref")]
+        if lost:
+            count = f"{len(lost)} line{'s' * (len(lost) > 1)}"
+            click.echo(f"note: {target.suffix} has no place for metadata; {count} of it stayed behind", err=True)
+
+
+def _check_output(output: Path, force: bool, source: Path, as_json: bool) -> None:
+    """Whether a file of tensors may be written there."""
+    check_free(force, source, output=output)
+    if as_json and is_stdout(output):
+        raise click.UsageError("--json and -o - both go to stdout; say -o FILE")
 
 
 def _show_lines(lines: Sequence[Line], output: Path, as_json: bool) -> None:
@@ -659,10 +740,13 @@ def _show_lines(lines: Sequence[Line], output: Path, as_json: bool) -> None:
         _show_json([{**dataclasses.asdict(line), "sqnr": _finite(line.sqnr)} for line in lines])
         return
     head = ("tensor", "shape", "from", "to", "bytes", "becomes", "scale", "SQNR bits", "note")
-    rows = [_line_cells(line) for line in lines]
     before, after = sum(line.bytes_before for line in lines), sum(line.bytes_after for line in lines)
-    _show(head, rows)
-    click.echo(f"{printable(str(output))}: {len(lines)} tensors, {before} bytes become {after}")
+    total = f"{printable(str(output))}: {len(lines)} tensors, {before} bytes become {after}"
+    if is_stdout(output):
+        click.echo(total, err=True)
+        return
+    _show(head, [_line_cells(line) for line in lines])
+    click.echo(total)
 
 
 def _line_cells(line: Line) -> tuple[str, ...]:
@@ -687,15 +771,18 @@ def inspect(source: Path, as_json: bool) -> None:
       $ feather-ref inspect small.safetensors --json
     """
     with load(source) as tensors:
-        metadata = tensors.metadata
+        metadata, byte_order = tensors.metadata, tensors.byte_order
     with _progress() as progress:
         facts = inspect_file(source, progress)
     size = source.stat().st_size
     if as_json:
         rows = [dataclasses.asdict(fact) for fact in facts]
-        _show_json({"path": str(source), "bytes": size, "metadata": metadata, "tensors": rows})
+        facts_of_file = {"path": str(source), "bytes": size, "byte_order": byte_order, "metadata": metadata}
+        _show_json({**facts_of_file, "tensors": rows})
         return
     click.echo(f"{printable(str(source))}: {size} bytes, {len(facts)} tensors")
+    if byte_order == "big":
+        click.echo("  byte order: big")
     for key, text in metadata.items():
         click.echo(f"  {printable(key)}: {printable(_shortened(text))}")
     head = ("tensor", "shape", "dtype", "format", "scale", "bytes", "amax", "NaN", "Inf")
@@ -722,4 +809,5 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot print
-    cli(prog_name="feather-ref", windows_expand_args=False)
+    with orderly():
+        cli(prog_name="feather-ref", windows_expand_args=False)

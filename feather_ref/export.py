@@ -4,11 +4,12 @@
     sv      a package: expected value, digit and verdict    run, tab
     sva     the package, and a module that asserts it       run, tab
     c       a header: table, search, verdict; C99 and C++   run, tab, blk
+    rust    a module with the same, without std             run, tab, blk
     memh    an image for $readmemh, up to 64 Ki words       run, tab
     csv     the lines, with a head                          all but msk and memh
 
 Every form holds the judge digits, and a NaN passes by class.  A table of up to 64 Ki inputs is an
-array in C; a longer list of runs is searched; whole blocks are an array of structures.  No form
+array in C and Rust; a longer list of runs is searched; whole blocks are an array of structures.  No form
 needs anything of ours at run time.
 
 Source: IEEE 1800-2017 (SystemVerilog), clauses 16, 21.4, 26, 35; ISO C99; design of this project.
@@ -16,19 +17,17 @@ Source: IEEE 1800-2017 (SystemVerilog), clauses 16, 21.4, 26, 35; ISO C99; desig
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 
 from feather_ref import golden
-from feather_ref._steps import Steps, asked_of, load_steps, nan_ranges, read_file
+from feather_ref._export_parts import DENSE, PER_LINE, digits, fill, head, name_of
+from feather_ref._export_rust import rust, rust_blocks
+from feather_ref._steps import Steps, load_steps, nan_ranges
+from feather_ref.golden import Folder
 
-DENSE = 1 << 16  # inputs: up to here a table has a cell for each
-_PER_LINE = 8  # numbers on a line of C
 
-
-def export(vector_id: str, kind: str, folder: Path | None = None) -> str:
+def export(vector_id: str, kind: str, folder: Folder = None) -> str:
     """A vector as text of a kind; see the top of this module.
 
     Raises TypeError or ValueError for an unknown id or kind, for a shape that has no such form, and for a
@@ -47,11 +46,11 @@ def export(vector_id: str, kind: str, folder: Path | None = None) -> str:
     if kind not in kinds:
         also = f"it has {', '.join(kinds)}, and {row['path']} itself" if kinds else f"take {row['path']} itself"
         raise ValueError(f"vector_id: a .{row['shape']} file cannot be exported as {kind}; {also}")
-    write = _c_blocks if (kind, row["shape"]) == ("c", "blk") else _KINDS[kind]
+    write = _BLOCKS[kind] if row["shape"] == "blk" else _KINDS[kind]
     return "".join(f"{line}\n" for line in write(vector_id, folder))
 
 
-def _find(vector_id: str, folder: Path | None) -> golden.Row:
+def _find(vector_id: str, folder: Folder) -> golden.Row:
     """The manifest row; an error that says so for a suite of blocks that has no file."""
     try:
         return golden.find(vector_id, folder)
@@ -68,60 +67,28 @@ def _find(vector_id: str, folder: Path | None) -> golden.Row:
         ) from None
 
 
-# --- what all kinds say -----------------------------------------------------------------------
-
-
-def _name(vector_id: str) -> str:
-    """The id as a name in C and Verilog, without its shape."""
-    return re.sub(r"\W+", "_", vector_id.rpartition(".")[0])
-
-
-def _head(vector_id: str, mark: str, folder: Path | None) -> Iterator[str]:
-    """The comment that every file begins with."""
-    row = golden.find(vector_id, folder)
-    asked = asked_of(vector_id)
-    yield f"{mark} {vector_id}, golden vectors of feather-ref, version {row['source']['version']}"
-    yield f"{mark} SHA-256 of the vector: {row['sha256']}"
-    yield f"{mark} Licence: CC0-1.0, no rights reserved."
-    operands = "abc"[: asked.operands]
-    layout = f"{', '.join(operands)}, the first in the high bits" if len(operands) > 1 else "one pattern"
-    result = str(asked.target)
-    if row["shape"] == "blk":
-        bfmt = golden.block_question(vector_id).bfmt
-        layout = f"{bfmt.size} numbers" + (", after the amax of their tensor" if bfmt.tensor_scale != "none" else "")
-        result = f"a scale, {bfmt.scale}, and {bfmt.size} elements, {bfmt.element}"
-    yield f"{mark} Input: {asked.source}, {layout}. Result: {result}."
-    if asked.op in golden.BLOCK_OPERATIONS:
-        yield f"{mark} Blocks of {golden.block_question(vector_id).bfmt}: {row['notes']}"
-    yield f"{mark} Judge digit: 0 anything passes, 1 these bits, 2 any NaN, 3 z or z + 1."
-
-
-def _digits(bits: int) -> int:
-    return (bits + 3) // 4
-
-
 # --- CSV and memory images --------------------------------------------------------------------
 
 
-def _csv(vector_id: str, folder: Path | None) -> Iterator[str]:
-    yield from _head(vector_id, "#", folder)
+def _csv(vector_id: str, folder: Folder) -> Iterator[str]:
+    yield from head(vector_id, "#", folder)
     shape = golden.find(vector_id, folder)["shape"]
     if shape in _STEPS:
         yield from _csv_steps(load_steps(vector_id, folder), shape)
         return
-    lines = read_file(vector_id, folder).decode("ascii").splitlines()
-    head = "chunk,count,crc32,sha256"
+    lines = golden.read(vector_id, folder).decode("ascii").splitlines()
+    columns = "chunk,count,crc32,sha256"
     if shape == "tv":
-        head = ",".join([*"abc"[: len(lines[0].split()) - 2], "z", "j"])
+        columns = ",".join([*"abc"[: len(lines[0].split()) - 2], "z", "j"])
     if shape == "blk":
         bfmt = golden.block_question(vector_id).bfmt
         whole, k = ["amax"] * (bfmt.tensor_scale != "none"), range(bfmt.size)
-        head = ",".join([*whole, *(f"x{i}" for i in k), "scale", *(f"z{i}" for i in k), "j"])
-    yield from (head, *(",".join(line.split()) for line in lines))
+        columns = ",".join([*whole, *(f"x{i}" for i in k), "scale", *(f"z{i}" for i in k), "j"])
+    yield from (columns, *(",".join(line.split()) for line in lines))
 
 
 def _csv_steps(steps: Steps, shape: str) -> Iterator[str]:
-    wide, narrow = _digits(steps.in_bits), _digits(steps.out_bits)
+    wide, narrow = digits(steps.in_bits), digits(steps.out_bits)
     if shape == "run":
         yield "lo,hi,z,j"
         for lo, hi, z, j in zip(*(column.tolist() for column in steps[3:]), strict=True):
@@ -132,7 +99,7 @@ def _csv_steps(steps: Steps, shape: str) -> Iterator[str]:
         yield f"{pattern:0{wide}X},{z:0{narrow}X},{j}"
 
 
-def _memh(vector_id: str, folder: Path | None) -> Iterator[str]:
+def _memh(vector_id: str, folder: Folder) -> Iterator[str]:
     steps = load_steps(vector_id, folder)
     if 1 << steps.in_bits > DENSE:
         raise ValueError(
@@ -143,9 +110,9 @@ def _memh(vector_id: str, folder: Path | None) -> Iterator[str]:
     if (j == 3).any():
         at = int((j == 3).argmax())
         raise ValueError(f"vector_id: input {at:#x} of {vector_id!r} allows two results, and memh holds one; take sv")
-    yield from _head(vector_id, "//", folder)
+    yield from head(vector_id, "//", folder)
     yield "// One word for each input, in order; x where anything passes."
-    width = _digits(steps.out_bits)
+    width = digits(steps.out_bits)
     nans = ", ".join(f"{lo:0{width}X}..{hi:0{width}X}" for lo, hi in steps.nans)
     yield f"// NaN: {nans or 'none'}; where a word is one of these, any of them passes."
     for word, digit in zip(z.tolist(), j.tolist(), strict=True):
@@ -155,29 +122,29 @@ def _memh(vector_id: str, folder: Path | None) -> Iterator[str]:
 # --- SystemVerilog ----------------------------------------------------------------------------
 
 
-def _sv(vector_id: str, folder: Path | None) -> Iterator[str]:
+def _sv(vector_id: str, folder: Folder) -> Iterator[str]:
     """The package.  Words of {digit, value} stand in a balanced tree, which every tool reads."""
     steps = load_steps(vector_id, folder)
     i, o = steps.in_bits, steps.out_bits
-    yield from _head(vector_id, "//", folder)
-    yield from _fill(
+    yield from head(vector_id, "//", folder)
+    yield from fill(
         _SV_PACKAGE,
-        NAME=_name(vector_id),
+        NAME=name_of(vector_id),
         IN=i,
         INTOP=i - 1,
         OUT=o,
         OUTTOP=o - 1,
         ROWTOP=o + 1,
         TREE="\n".join(_tree(steps, 0, len(steps.lo), 2)),
-        NAN=_is_nan(steps, lambda code: f"{o}'h{code:0{_digits(o)}X}") or "1'b0",
+        NAN=_is_nan(steps, lambda code: f"{o}'h{code:0{digits(o)}X}") or "1'b0",
     )
 
 
-def _sva(vector_id: str, folder: Path | None) -> Iterator[str]:
+def _sva(vector_id: str, folder: Folder) -> Iterator[str]:
     steps = load_steps(vector_id, folder)
     yield from _sv(vector_id, folder)
     tops = {"INTOP": steps.in_bits - 1, "OUTTOP": steps.out_bits - 1}
-    yield from _fill(_SV_MODULE, NAME=_name(vector_id), IN=steps.in_bits, **tops)
+    yield from fill(_SV_MODULE, NAME=name_of(vector_id), IN=steps.in_bits, **tops)
 
 
 def _tree(steps: Steps, first: int, end: int, depth: int) -> Iterator[str]:
@@ -185,11 +152,11 @@ def _tree(steps: Steps, first: int, end: int, depth: int) -> Iterator[str]:
     pad = "  " * depth
     if end - first == 1:
         z, j = int(steps.z[first]), int(steps.j[first])
-        yield f"{pad}row = {{2'd{j}, {steps.out_bits}'h{z:0{_digits(steps.out_bits)}X}}};"
+        yield f"{pad}row = {{2'd{j}, {steps.out_bits}'h{z:0{digits(steps.out_bits)}X}}};"
         return
     middle = (first + end) // 2
     last = int(steps.hi[middle - 1])
-    yield f"{pad}if (in <= {steps.in_bits}'h{last:0{_digits(steps.in_bits)}X}) begin"
+    yield f"{pad}if (in <= {steps.in_bits}'h{last:0{digits(steps.in_bits)}X}) begin"
     yield from _tree(steps, first, middle, depth + 1)
     yield f"{pad}end else begin"
     yield from _tree(steps, middle, end, depth + 1)
@@ -281,18 +248,18 @@ endmodule
 # --- C ----------------------------------------------------------------------------------------
 
 
-def _c(vector_id: str, folder: Path | None) -> Iterator[str]:
+def _c(vector_id: str, folder: Folder) -> Iterator[str]:
     steps = load_steps(vector_id, folder)
     dense = 1 << steps.in_bits <= DENSE
     z, j = steps.dense() if dense else (steps.z, steps.j)
-    name, types = _name(vector_id), {"IN": _c_type(steps.in_bits), "OUT": _c_type(steps.out_bits)}
+    name, types = name_of(vector_id), {"IN": _c_type(steps.in_bits), "OUT": _c_type(steps.out_bits)}
     tables = [] if dense else _c_table(f"{name}_hi", types["IN"], steps.hi.tolist(), steps.in_bits)
     tables = [*tables, *_c_table(f"{name}_z", types["OUT"], z.tolist(), steps.out_bits)]
     tables = [*tables, *_c_table(f"{name}_j", "uint8_t", j.tolist(), 1)]
     yield "/*"
-    yield from _head(vector_id, " *", folder)
+    yield from head(vector_id, " *", folder)
     yield " */"
-    yield from _fill(
+    yield from fill(
         _C_HEADER,
         NAME=name,
         GUARD=f"FEATHER_{name.upper()}_H",
@@ -301,7 +268,7 @@ def _c(vector_id: str, folder: Path | None) -> Iterator[str]:
         TABLES="\n".join(tables),
         INMASK=f"0x{(1 << steps.in_bits) - 1:X}u",
         LINE=_C_INDEX if dense else _C_SEARCH,
-        NAN=_is_nan(steps, lambda code: f"0x{code:0{_digits(steps.out_bits)}X}u") or "(void)code, 0",
+        NAN=_is_nan(steps, lambda code: f"0x{code:0{digits(steps.out_bits)}X}u") or "(void)code, 0",
         MASK=f"0x{(1 << steps.out_bits) - 1:X}u",
         **types,
     )
@@ -313,8 +280,8 @@ def _c_type(bits: int) -> str:
 
 def _c_table(name: str, kind: str, values: Sequence[int], bits: int) -> Iterator[str]:
     yield f"static const {kind} {name}[{len(values)}] = {{"
-    for i in range(0, len(values), _PER_LINE):
-        cells = ", ".join(f"0x{value:0{_digits(bits)}X}u" for value in values[i : i + _PER_LINE])
+    for i in range(0, len(values), PER_LINE):
+        cells = ", ".join(f"0x{value:0{digits(bits)}X}u" for value in values[i : i + PER_LINE])
         yield f"    {cells},"
     yield "};"
 
@@ -384,25 +351,24 @@ int @NAME@_dpi(unsigned in, unsigned out) {
 # --- whole blocks in C ------------------------------------------------------------------------
 
 
-def _c_blocks(vector_id: str, folder: Path | None) -> Iterator[str]:
+def _c_blocks(vector_id: str, folder: Folder) -> Iterator[str]:
     """A .blk file as an array of structures, and the verdict on one of them."""
-    read_file(vector_id, folder)
     bfmt, found = golden.block_question(vector_id).bfmt, golden.load_blocks(vector_id, folder)
     tensors = [None] * len(found.x) if found.tensor is None else found.tensor.tolist()
     rows = zip(tensors, found.x.tolist(), found.scale.tolist(), found.z.tolist(), found.j.tolist(), strict=True)
     nans = " || ".join(f"scale == 0x{lo:02X}u" for lo, hi in nan_ranges(bfmt.scale) for lo in range(lo, hi + 1))
     least = bfmt.spare_code
     yield "/*"
-    yield from _head(vector_id, " *", folder)
+    yield from head(vector_id, " *", folder)
     yield " */"
-    yield from _fill(
+    yield from fill(
         _C_BLOCKS,
-        NAME=_name(vector_id),
-        GUARD=f"FEATHER_{_name(vector_id).upper()}_H",
+        NAME=name_of(vector_id),
+        GUARD=f"FEATHER_{name_of(vector_id).upper()}_H",
         K=bfmt.size,
         COUNT=len(found.x),
         TENSOR="" if found.tensor is None else "    uint32_t amax; /* of the tensor, float32 bits */\n",
-        ROWS="\n".join(_c_block(*row, _digits(bfmt.element.bits)) for row in rows),
+        ROWS="\n".join(_c_block(*row, digits(bfmt.element.bits)) for row in rows),
         NAN=nans,
         LEAST="" if least is None else f" && !(block->z[k] == 0x{least:X}u && codes[k] == 0x{least + 1:X}u)",
     )
@@ -466,21 +432,16 @@ def _is_nan(steps: Steps, literal: Callable[[int], str]) -> str:
     return " || ".join(parts)
 
 
-def _fill(template: str, **values: object) -> list[str]:
-    """The lines of a template, its @NAMES@ replaced; a value may hold names too."""
-    text = template
-    while (filled := re.sub(r"@([A-Z]+)@", lambda found: str(values[found[1]]), text)) != text:
-        text = filled
-    return text.splitlines()
-
-
 _STEPS = ("run", "tab")
-_KINDS: Mapping[str, Callable[[str, Path | None], Iterator[str]]] = MappingProxyType(
-    {"sva": _sva, "sv": _sv, "c": _c, "memh": _memh, "csv": _csv}
+_KINDS: Mapping[str, Callable[[str, Folder], Iterator[str]]] = MappingProxyType(
+    {"sva": _sva, "sv": _sv, "c": _c, "rust": rust, "memh": _memh, "csv": _csv}
+)
+_BLOCKS: Mapping[str, Callable[[str, Folder], Iterator[str]]] = MappingProxyType(
+    {"c": _c_blocks, "rust": rust_blocks, "csv": _csv}
 )
 KINDS = tuple(_KINDS)
 """What a vector can be exported as."""
 
 _SHAPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"run": KINDS, "tab": KINDS, "tv": ("csv",), "dig": ("csv",), "blk": ("c", "csv")}
+    {"run": KINDS, "tab": KINDS, "tv": ("csv",), "dig": ("csv",), "blk": tuple(_BLOCKS)}
 )

@@ -21,7 +21,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple, get_args
 from weakref import finalize
 
 import numpy as np
@@ -52,6 +52,7 @@ PathLike = str | os.PathLike[str]
 Tensor = Array | PackedTensor | BlockTensor | MixedBlockTensor
 Put = Callable[[str, Iterable[Array]], None]
 ByteOrder = Literal["little", "big"]
+BYTE_ORDERS: tuple[str, ...] = get_args(ByteOrder)
 
 SUFFIXES = (".npy", ".npz", ".safetensors", ".gguf")
 
@@ -75,6 +76,7 @@ class TensorFile(Mapping[str, Tensor]):
 
     stored: every tensor as it lies in the file, scales too.  notes: of the packed ones.  blocks: of
     those in blocks.  metadata: of a .safetensors or .gguf file.  paths: the file, and its other parts.
+    byte_order: of a .gguf file, "little" of any other.
     """
 
     def __init__(self, path: PathLike) -> None:
@@ -86,7 +88,7 @@ class TensorFile(Mapping[str, Tensor]):
         files = ExitStack()
         self.close = finalize(self, files.close)
         try:
-            self.stored, self.metadata, found, self.paths = reader(self.path, files)
+            self.stored, self.metadata, found, self.paths, self.byte_order = reader(self.path, files)
             self.blocks = found | block_notes(self.metadata, self.stored)
             owned = {part for name, note in self.blocks.items() for part in block_forms(name, note)}
             self.notes = from_metadata(
@@ -180,6 +182,7 @@ class Opened(NamedTuple):
     metadata: dict[str, str]
     blocks: dict[str, BlockNote]
     paths: tuple[Path, ...]
+    byte_order: ByteOrder = "little"
 
 
 def _open(path: Path, files: ExitStack) -> tuple[BinaryIO, int]:
@@ -230,7 +233,8 @@ def _open_gguf(path: Path, files: ExitStack) -> Opened:
         for name, place in header.places.items()
     }
     stored, blocks = _unblocked(placed)
-    return Opened(stored, Texts(dict(own_pairs(first))), blocks, (path, *paths))
+    byte_order: ByteOrder = "big" if first.order == ">" else "little"
+    return Opened(stored, Texts(dict(own_pairs(first))), blocks, (path, *paths), byte_order)
 
 
 def _unblocked(placed: Mapping[str, Stored]) -> tuple[dict[str, Stored], dict[str, BlockNote]]:
@@ -307,8 +311,13 @@ def save(
     q4_0, mxfp4 and ggml_nvfp4; an .npy file holds one array.  metadata: free text, for .safetensors and
     .gguf.  byte_order: "big" writes a .gguf file for machines of that order; it is read here as any other.
 
-    Raises OSError, and TypeError or ValueError naming the tensor that cannot be stored.
+    Raises OSError, and TypeError or ValueError naming the tensor that cannot be stored, or metadata that a
+    file of this kind does not have.
     """
+    if not isinstance(tensors, Mapping):
+        raise TypeError(f"tensors must be a mapping from names, got {type(tensors).__name__}")
+    if metadata and _suffix(Path(path)) in (".npy", ".npz"):
+        raise ValueError(f"metadata: {os.fspath(path)!r} has no place for it")
     items = {name: _as_tensor(name, tensor) for name, tensor in tensors.items()}
     forms: dict[str, Form] = {}
     notes: dict[str, Note] = {}
@@ -358,6 +367,25 @@ def _as_tensor(name: object, tensor: object) -> Tensor:
     return PackedTensor(codes_to_words(np.atleast_1d(codes), row, "little"), None, array.shape, row)
 
 
+def _check_metadata(metadata: object) -> None:
+    """Refuse what is no mapping from text to text."""
+    if not isinstance(metadata, Mapping):
+        raise TypeError(f"metadata must be a mapping of texts, got {type(metadata).__name__}")
+    for pair in metadata.items():
+        for text in pair:
+            if not isinstance(text, str):
+                raise TypeError(f"metadata: keys and values are text, got {type(text).__name__} {short(str(text))}")
+            _check_unicode("metadata", text)
+
+
+def _check_unicode(what: str, text: str) -> None:
+    """Refuse half of a surrogate pair, which no file can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{what}: {short(text)} is not Unicode text") from None
+
+
 @contextmanager
 def writer(
     path: PathLike,
@@ -375,7 +403,10 @@ def writer(
     """
     target = Path(path)
     suffix = _suffix(target)
-    if byte_order not in ("little", "big") or (byte_order == "big" and suffix != ".gguf"):
+    _check_metadata({} if metadata is None else metadata)
+    for name in forms:
+        _check_unicode("tensors", name)
+    if byte_order not in BYTE_ORDERS or (byte_order == "big" and suffix != ".gguf"):
         raise ValueError(f"byte_order must be 'little', or 'big' for .gguf; got {byte_order!r} for {suffix}")
     if suffix == ".gguf":
         order: _gguf.Order = ">" if byte_order == "big" else "<"

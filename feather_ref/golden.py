@@ -39,6 +39,13 @@ from feather_ref.formats import get_format
 from feather_ref.policy import SHORT
 
 Row = Mapping[str, Any]
+Folder = str | Path | None
+"""Where the vectors are; None: those of this package."""
+
+
+class CorruptError(ValueError):
+    """A file of vectors that is not what the manifest says, or a manifest that is none."""
+
 
 TOKENS: Mapping[str, str] = MappingProxyType(
     {
@@ -285,8 +292,12 @@ def root() -> Path:
     raise FileNotFoundError(f"no golden vectors in {_INSTALLED} or {_CHECKOUT}")
 
 
-def _rows_of(folder: Path | None, blocks: bool) -> Mapping[str, Row]:
-    text = (folder or root()).joinpath("manifest.json").read_text(encoding="utf-8")
+def _base(folder: Folder) -> Path:
+    return root() if folder is None else Path(folder)
+
+
+def _rows_of(folder: Folder, blocks: bool) -> Mapping[str, Row]:
+    text = _base(folder).joinpath("manifest.json").read_text(encoding="utf-8")
     document = json.loads(text)
     vectors = document.get("vectors") if isinstance(document, dict) else None
     if not isinstance(vectors, list):
@@ -300,7 +311,7 @@ def _rows_of(folder: Path | None, blocks: bool) -> Mapping[str, Row]:
 
 
 @lru_cache(maxsize=4)
-def block_manifest(folder: Path | None = None) -> Mapping[str, Row]:
+def block_manifest(folder: Folder = None) -> Mapping[str, Row]:
     """The manifest's rows of blocks, by id.
 
     >>> block_manifest()["scale.f32.mxfp4.exact.sat.run"]["level"]
@@ -310,7 +321,7 @@ def block_manifest(folder: Path | None = None) -> Mapping[str, Row]:
 
 
 @lru_cache(maxsize=4)
-def manifest(folder: Path | None = None) -> Mapping[str, Row]:
+def manifest(folder: Folder = None) -> Mapping[str, Row]:
     """The manifest's rows by id, but for those of blocks.
 
     >>> manifest()["convert.f32.e4m3.rne.sat.run"]["lines"]
@@ -319,9 +330,11 @@ def manifest(folder: Path | None = None) -> Mapping[str, Row]:
     return _rows_of(folder, False)
 
 
-def find(vector_id: str, folder: Path | None = None) -> Row:
-    """The manifest row of an id; ValueError with the closest ids for an unknown one."""
-    blocks = str(vector_id).partition(".")[0] in BLOCK_OPERATIONS
+def find(vector_id: str, folder: Folder = None) -> Row:
+    """The manifest row of an id; TypeError for what is none, ValueError with the closest ids for an unknown one."""
+    if not isinstance(vector_id, str):
+        raise TypeError(f"vector_id must be a str, got {type(vector_id).__name__}")
+    blocks = vector_id.partition(".")[0] in BLOCK_OPERATIONS
     rows = block_manifest(folder) if blocks else manifest(folder)
     if vector_id not in rows:
         close = difflib.get_close_matches(vector_id, rows, n=3, cutoff=0.4)
@@ -332,7 +345,46 @@ def find(vector_id: str, folder: Path | None = None) -> Row:
 # --- files ------------------------------------------------------------------------------------
 
 
-def load_runs(vector_id: str, folder: Path | None = None) -> Runs:
+@lru_cache(maxsize=4)
+def _fields(folder: Path) -> tuple[frozenset[str], frozenset[str]]:
+    """What a manifest row may have, and what it must, by the schema beside it."""
+    try:
+        schema = json.loads((folder / "manifest.schema.json").read_text(encoding="utf-8"))
+        return frozenset(schema["$defs"]["vector"]["properties"]), frozenset(schema["$defs"]["vector"]["required"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CorruptError(f"manifest.schema.json: {error}") from error
+
+
+def read(vector_id: str, folder: Folder = None) -> bytes:
+    """The bytes of a vector's file, checked: every function here that loads a file reads it by this one.
+
+    >>> read("decode.e2m1.f32.exact.none.tab")[:8].hex()
+    '000000000000003f'
+
+    Raises ValueError for an unknown id, and CorruptError, a ValueError, where a field of the manifest's row is
+    unknown or missing, and where the file is not there or has another SHA-256.
+    """
+    row = _whole_row(vector_id, folder)
+    try:
+        data = (_base(folder) / row["path"]).read_bytes()
+    except OSError as error:
+        raise CorruptError(f"{row['path']}: {error.strerror}") from error
+    if f"{zlib.crc32(data):08x}" != row["crc32"] or hashlib.sha256(data).hexdigest() != row["sha256"]:
+        raise CorruptError(f"{row['path']}: SHA-256 differs from the manifest")
+    return data
+
+
+def _whole_row(vector_id: str, folder: Folder) -> Row:
+    """The manifest row of an id, with all the fields that it must have, and no other."""
+    row = find(vector_id, folder)
+    known, needed = _fields(_base(folder))
+    for what, names in (("unknown", set(row) - known), ("missing", needed - set(row))):
+        if names:
+            raise CorruptError(f"{row['id']}: {what} fields in the manifest: {', '.join(sorted(names))}")
+    return row
+
+
+def load_runs(vector_id: str, folder: Folder = None) -> Runs:
     """A `.run` file.
 
     >>> runs = load_runs("convert.f32.e4m3.rne.nonsat.run")
@@ -343,7 +395,7 @@ def load_runs(vector_id: str, folder: Path | None = None) -> Runs:
     return Runs(lo, hi, z, j.astype(np.uint8))
 
 
-def load_vectors(vector_id: str, folder: Path | None = None) -> Vectors:
+def load_vectors(vector_id: str, folder: Folder = None) -> Vectors:
     """A `.tv` file: operands, results, judge digits."""
     op = str(vector_id).partition(".")[0]
     count = BLOCK_OPERATIONS[op] if op in BLOCK_OPERATIONS else OPERATIONS[question(vector_id).op]
@@ -351,7 +403,7 @@ def load_vectors(vector_id: str, folder: Path | None = None) -> Vectors:
     return Vectors(tuple(operands), z, j.astype(np.uint8))
 
 
-def load_blocks(vector_id: str, folder: Path | None = None) -> Blocks:
+def load_blocks(vector_id: str, folder: Folder = None) -> Blocks:
     """A `.blk` file.
 
     >>> blocks = load_blocks("block.f32.mxfp4.rne.sat.blk")
@@ -366,14 +418,14 @@ def load_blocks(vector_id: str, folder: Path | None = None) -> Blocks:
     return Blocks(x, columns[k], codes, columns[-1].astype(np.uint8), tensor)
 
 
-def load_digests(vector_id: str, folder: Path | None = None) -> Digests:
+def load_digests(vector_id: str, folder: Folder = None) -> Digests:
     """A `.dig` file: one entry for each chunk of 2**24 inputs."""
     row = _shaped(vector_id, "dig", folder)
-    lines = (folder or root()).joinpath(row["path"]).read_text(encoding="ascii").splitlines()
+    lines = read(vector_id, folder).decode("ascii").splitlines()
     fields = [line.split(" ") for line in lines]
     for i, line in enumerate(fields):
         if [len(field) for field in line] != [4, 7, 8, 64]:
-            raise ValueError(f"{row['path']}: line {i + 1} is not `chunk count crc32 sha256`")
+            raise CorruptError(f"{row['path']}: line {i + 1} is not `chunk count crc32 sha256`")
     chunk, count, crc32 = ([int(line[at], 16) for line in fields] for at in range(3))
     return Digests(
         np.array(chunk, np.uint32), np.array(count, np.uint64), np.array(crc32, np.uint32),
@@ -381,7 +433,7 @@ def load_digests(vector_id: str, folder: Path | None = None) -> Digests:
     )  # fmt: skip
 
 
-def load_table(vector_id: str, folder: Path | None = None) -> NDArray[Any]:
+def load_table(vector_id: str, folder: Folder = None) -> NDArray[Any]:
     """A `.tab` file as a flat array: float32 for decode tables, else codes.
 
     The result of operands a, b lies at a << bits | b.
@@ -391,15 +443,15 @@ def load_table(vector_id: str, folder: Path | None = None) -> NDArray[Any]:
     """
     row = _shaped(vector_id, "tab", folder)
     dtype = "<f4" if row["out"] == "f32" else result_dtype(vector_id).newbyteorder("<")
-    table = np.fromfile((folder or root()) / row["path"], dtype)
+    table = np.frombuffer(read(vector_id, folder), dtype)
     return table.astype(table.dtype.newbyteorder("="))
 
 
-def load_mask(vector_id: str, folder: Path | None = None) -> NDArray[np.uint8] | None:
+def load_mask(vector_id: str, folder: Folder = None) -> NDArray[np.uint8] | None:
     """The judge digits of a table's cells; None where the class says them: 2 for NaN, else 1."""
     _shaped(vector_id, "tab", folder)
-    row = manifest(folder).get(vector_id.removesuffix("tab") + "msk")
-    return None if row is None else np.fromfile((folder or root()) / row["path"], np.uint8)
+    twin = vector_id.removesuffix("tab") + "msk"
+    return np.frombuffer(read(twin, folder), np.uint8).copy() if twin in manifest(folder) else None
 
 
 def result_dtype(vector_id: str) -> np.dtype[Any]:
@@ -413,9 +465,9 @@ def result_dtype(vector_id: str) -> np.dtype[Any]:
     return np.dtype(np.uint8 if bits <= 8 else np.uint16 if bits <= 16 else np.uint32)
 
 
-def _shaped(vector_id: str, shape: str, folder: Path | None) -> Row:
+def _shaped(vector_id: str, shape: str, folder: Folder) -> Row:
     """The manifest row of an id that must have a shape."""
-    row = find(vector_id, folder)
+    row = _whole_row(vector_id, folder)
     if row["shape"] != shape:
         raise ValueError(f"vector_id: {vector_id!r} is a .{row['shape']} file, not .{shape}")
     return row
@@ -426,14 +478,14 @@ _HEX = np.full(256, 99, np.uint8)
 _HEX[np.frombuffer(b"0123456789ABCDEF", np.uint8)] = np.arange(16)
 
 
-def _columns(vector_id: str, shape: str, count: int, folder: Path | None) -> list[NDArray[np.uint64]]:
+def _columns(vector_id: str, shape: str, count: int, folder: Folder) -> list[NDArray[np.uint64]]:
     """The columns of a text file of fixed width, as numbers."""
     row = _shaped(vector_id, shape, folder)
-    data = (folder or root()).joinpath(row["path"]).read_bytes()
+    data = read(vector_id, folder)
     # 1. the first line says where the columns stand
     first = data.split(b"\n", 1)[0].split(b" ")
     if len(first) != count:
-        raise ValueError(f"{row['path']}: line 1 has {len(first)} fields, not {count}")
+        raise CorruptError(f"{row['path']}: line 1 has {len(first)} fields, not {count}")
     width = len(b" ".join(first)) + 1
     lines = np.frombuffer(data, np.uint8, len(data) // width * width).reshape(-1, width)
     # 2. every line has a blank, or its end, where the first has one, and upper-case hex elsewhere
@@ -445,7 +497,7 @@ def _columns(vector_id: str, shape: str, count: int, folder: Path | None) -> lis
     bad = np.flatnonzero(~right.all(axis=1))
     if bad.size or len(data) % width:
         line = int(bad[0]) if bad.size else len(lines)
-        raise ValueError(f"{row['path']}: line {line + 1} is not {count} fields of hex as in line 1")
+        raise CorruptError(f"{row['path']}: line {line + 1} is not {count} fields of hex as in line 1")
     # 3. sixteen times what is to the left, and the digit
     columns = []
     for end, field in zip(ends, first, strict=True):
@@ -459,13 +511,13 @@ def _columns(vector_id: str, shape: str, count: int, folder: Path | None) -> lis
 # --- is all as it should be -------------------------------------------------------------------
 
 
-def verify(folder: Path | None = None) -> list[str]:
+def verify(folder: Folder = None) -> list[str]:
     """Check every file against the manifest and SHA256SUMS: what is wrong, nothing if all is well.
 
     >>> verify()
     []
     """
-    base = Path(folder) if folder else root()
+    base = _base(folder)
     try:
         sums = _read_sums(base)
         rows = json.loads((base / "manifest.json").read_text(encoding="utf-8"))["vectors"]

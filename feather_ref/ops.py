@@ -61,6 +61,8 @@ def dot(a: object, b: object, out: str | Format = "fp32", **policies: Unpack[Pol
     for x in operands:
         if len(x.shape) != 1:
             raise ValueError(f"{x.name} must have shape (k,), got {x.shape}")
+    if operands[0].shape != operands[1].shape:
+        raise ValueError(f"a of shape {operands[0].shape} and b of shape {operands[1].shape} differ in k")
     return _exact(operands[0].matrix(), operands[1], None, out, policies)[0]
 
 

@@ -26,7 +26,7 @@ from feather_ref._storedgguf import whole_rows
 from feather_ref._sweep import Array
 from feather_ref.blocks import BLOCK_FORMATS, BlockFormat, get_block_format, quantize_blocks
 from feather_ref.codec import decode
-from feather_ref.files import PathLike, Put, Stored, Tensor, TensorFile, is_known, load, writer
+from feather_ref.files import ByteOrder, PathLike, Put, Stored, Tensor, TensorFile, is_known, load, writer
 from feather_ref.formats import Format
 from feather_ref.packing import Order, check_order
 from feather_ref.policy import Policies
@@ -91,6 +91,7 @@ def pack_file(
     exclude: Sequence[str] = (),
     progress: Progress | None = None,
     order: Order = "little",
+    byte_order: ByteOrder = "little",
     **policies: Unpack[Policies],
 ) -> list[Line]:
     """Pack the float tensors of a file into a .safetensors or .gguf file; the others are copied.
@@ -100,6 +101,7 @@ def pack_file(
     have a scale in any case, and take a rule and policies as `quantize_blocks` does.  include, exclude:
     patterns of names, as of a shell; without include, all.  progress: called as progress(name, bytes
     done, bytes in all).  order: of lanes in words, for .safetensors, which says it; blocks have "little".
+    byte_order: "big" writes a .gguf file for machines of that order.
 
     Tensors of one axis are copied where blocks are tiles, which want two; and into .gguf, whose readers
     want them as they are.  There those are copied, too, whose rows are no whole number of blocks.
@@ -107,6 +109,8 @@ def pack_file(
     Raises what `load`, `save`, `pack_tensor` and `quantize_blocks` raise; the target is then as it was.
     """
     row, gguf = _row_of(fmt, scale), os.fspath(target).lower().endswith(".gguf")
+    if scale is None and scale_rule is not None and isinstance(row, Format):
+        raise ValueError(f"scale_rule={scale_rule!r} has no scale to make; scale is None")
     if check_order(order) == "big" and (gguf or isinstance(row, BlockFormat)):
         raise ValueError(f"order='big': {'a .gguf file' if gguf else repr(row.name)} has the order 'little' alone")
     with load(source) as tensors:
@@ -124,7 +128,7 @@ def pack_file(
             else:
                 announce_packed(announced, tensors, name, row, scale, order)
 
-        with writer(target, announced.forms, announced.notes, tensors.metadata, announced.blocks) as put:
+        with writer(target, announced.forms, announced.notes, tensors.metadata, announced.blocks, byte_order) as put:
 
             def work(name: str) -> Line:
                 if why[name]:
@@ -241,11 +245,13 @@ def unpack_file(
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     progress: Progress | None = None,
+    byte_order: ByteOrder = "little",
 ) -> list[Line]:
     """Unpack the packed tensors of a file; the others are copied, but to .npy, which holds one.
 
     dtype: "float16", "float32" or "float64"; None is float32 where that holds every value, else
-    float64.  A value is rounded to float32 with its scale, and once more for float16.
+    float64.  A value is rounded to float32 with its scale, and once more for float16.  byte_order: "big"
+    writes a .gguf file for machines of that order.
 
     Raises what `load` and `save` raise; the target is then as it was.
     """
@@ -258,6 +264,8 @@ def unpack_file(
         names = [name for name in tensors if name in chosen or not single]
         packed = chosen & (tensors.notes.keys() | tensors.blocks.keys())
         unpacked = {name: _float_name(tensors, name, dtype) for name in names if name in packed}
+        if dtype is not None and not unpacked:
+            raise ValueError(f"dtype={dtype!r}: no packed tensor is selected, and others are copied as they are")
         announced = Announced({}, {}, {})
         for name in names:
             if name in unpacked:
@@ -265,7 +273,7 @@ def unpack_file(
             else:
                 announce_copy(announced, tensors, name)
 
-        with writer(target, announced.forms, announced.notes, tensors.metadata, announced.blocks) as put:
+        with writer(target, announced.forms, announced.notes, tensors.metadata, announced.blocks, byte_order) as put:
 
             def work(name: str) -> Line:
                 if name not in unpacked:

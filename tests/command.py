@@ -1,4 +1,7 @@
-"""The command line as tests call it: `run` gives the result, `ok` the output, `refused` the one line of an error."""
+"""The command line as tests call it.
+
+`run` gives the result, `apart` with its two streams, `ok` the output, `refused` the one line of an error.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,15 @@ def ok(*arguments: str, stdin: str | bytes | None = None) -> str:
     result = run(*arguments, stdin=stdin)
     assert result.exit_code == 0, (arguments, result.output, result.exception)
     return result.output
+
+
+def apart(*arguments: str) -> Result:
+    """The result with stdout and stderr each for itself, which click 8.1 has to be asked for."""
+    try:
+        runner = CliRunner(mix_stderr=False)  # type: ignore[call-arg]
+    except TypeError:
+        runner = CliRunner()
+    return runner.invoke(cli, arguments, prog_name="feather-ref")
 
 
 def refused(*arguments: str, stdin: str | None = None) -> str:

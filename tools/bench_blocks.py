@@ -2,10 +2,8 @@
 
     python tools/bench_blocks.py [--millions 4] [--repeat 7] [--json FILE]
 
-Each pair is first compared, codes and scales, then timed in turn, in CPU seconds.  A ratio above 1
-means that ours is faster.  A busy machine slows both, but not alike: what works on whole arrays loses
-its cache, and gains more by a quiet one.  So there are two ratios: the median of all pairs, which is
-judged, and that of the best run of each.  A peer that is not installed is left out and named.
+Each pair is first compared, codes and scales, then timed in turn; see peers.py.  A peer that is not
+installed is left out and named.
 
 Source: design of this project.
 """
@@ -14,30 +12,23 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import json
 import logging
-import platform
-import time
-import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
 
 from feather_ref.blocks import BlockTensor, quantize_blocks
 from feather_ref.layouts import from_bytes
+from peers import JSON, Case, extra_memory, measure_all, show, write
 
 Array = NDArray[Any]
+HEAD = ("what", "peer")
 
 # format: (name of torchao's dtype, the ratio that the project asks for)
 TORCHAO = {
@@ -52,33 +43,6 @@ GFLOAT_WANTED = 100.0
 GGUF = {"q8_0": "Q8_0", "q4_0": "Q4_0", "ggml_mxfp4": "MXFP4"}
 
 
-@dataclass(frozen=True)
-class Case:
-    """One format, ours and a peer's.  theirs gives scale codes and element codes, both flat."""
-
-    what: str
-    peer: str
-    ours: Callable[[], Any]
-    theirs: Callable[[], Any]
-    codes: Callable[[Any], tuple[Array, Array]] | None
-    n: int
-    wanted: float | None
-    their_n: int = 0  # where the peer takes fewer numbers: it is some hundred times slower
-
-
-@dataclass(frozen=True)
-class Result:
-    """Medians in million numbers a CPU second, their ratio pair by pair, and that of the best runs."""
-
-    what: str
-    peer: str
-    ours: float
-    theirs: float
-    ratio: float
-    best: float
-    wanted: float | None
-
-
 def numbers(n: int) -> Array:
     """n normal deviates in rows of 1024."""
     return np.random.default_rng(20260101).standard_normal((max(n // 1024, 1), 1024), np.float32)
@@ -87,6 +51,20 @@ def numbers(n: int) -> Array:
 def installed(name: str) -> bool:
     """Whether a peer is there."""
     return importlib.util.find_spec(name) is not None
+
+
+def case(
+    what: str, peer: str, ours: Callable[[], Any], theirs: Callable[[], Any],
+    codes: Callable[[Any], tuple[Array, Array]] | None, n: int, wanted: float | None, their_n: int = 0,
+) -> Case:  # fmt: skip
+    """A case.  codes: scale codes and element codes of what the peer gives, both flat."""
+
+    def differing(mine: BlockTensor, other: Any) -> int:
+        scales, elements = codes(other)  # type: ignore[misc]  # called where there is one
+        wrong = [mine.scales.ravel() != scales, mine.codes.ravel() != elements]
+        return sum(int(np.count_nonzero(part)) for part in wrong)
+
+    return Case((what, peer), ours, theirs, n, their_n or n, None if codes is None else differing, True, wanted)
 
 
 def torchao_cases(x: Array) -> Iterator[Case]:
@@ -99,7 +77,7 @@ def torchao_cases(x: Array) -> Iterator[Case]:
     for fmt, (name, wanted) in TORCHAO.items():
         theirs = partial(mx.to_mx, data, getattr(torch, name, name), 32)
         packed = partial(unpacked, pairs=fmt == "mxfp4")
-        yield Case(fmt, "torchao", partial(quantize_blocks, x, fmt), theirs, packed, x.size, wanted)
+        yield case(fmt, "torchao", partial(quantize_blocks, x, fmt), theirs, packed, x.size, wanted)
 
     def two_levels() -> Any:
         return nv.nvfp4_quantize(data, 16, nv.per_tensor_amax_to_scale(data.abs().max()))
@@ -107,7 +85,7 @@ def torchao_cases(x: Array) -> Iterator[Case]:
     for rule in ("nvfp4_torchao", "nvfp4_exact"):
         ours = partial(quantize_blocks, x, "nvfp4", scale_rule=rule)
         compared = partial(unpacked, pairs=True) if rule == "nvfp4_torchao" else None  # the same sums, or others
-        yield Case(rule, "torchao", ours, two_levels, compared, x.size, 1.0)
+        yield case(rule, "torchao", ours, two_levels, compared, x.size, 1.0)
 
 
 def unpacked(pair: Any, pairs: bool) -> tuple[Array, Array]:
@@ -123,7 +101,7 @@ def gfloat_cases(x: Array) -> Iterator[Case]:
     rows = x[:2].reshape(-1, 32).astype(np.float64)
     for fmt, name in GFLOAT.items():
         theirs = partial(gfloat_blocks, gfloat, getattr(formats, f"format_info_{name}"), rows)
-        yield Case(fmt, "gfloat", partial(values_of, x, fmt), theirs, None, x.size, GFLOAT_WANTED, rows.size)
+        yield case(fmt, "gfloat", partial(values_of, x, fmt), theirs, None, x.size, GFLOAT_WANTED, rows.size)
 
 
 def gfloat_blocks(gfloat: Any, info: Any, rows: Array) -> list[Any]:
@@ -142,7 +120,7 @@ def gguf_cases(x: Array) -> Iterator[Case]:
     for fmt, name in GGUF.items():
         theirs = partial(gguf.quants.quantize, x, gguf.GGMLQuantizationType[name])
         codes = partial(apart, fmt=fmt, shape=x.shape)
-        yield Case(fmt, "gguf", partial(quantize_blocks, x, fmt), theirs, codes, x.size, None)
+        yield case(fmt, "gguf", partial(quantize_blocks, x, fmt), theirs, codes, x.size, None)
 
 
 def apart(data: Array, fmt: str, shape: tuple[int, ...]) -> tuple[Array, Array]:
@@ -155,68 +133,23 @@ def other_cases(x: Array) -> Iterator[Case]:
     """Without a peer: beside our own mxfp8, to see that none is lost."""
     base = partial(quantize_blocks, x, "mxfp8_e4m3")
     for fmt in ("fp8_1x128", "fp8_block128", "int8_g32", "int4_g32", "uint4_g32", "ggml_nvfp4"):
-        yield Case(fmt, "our mxfp8", partial(quantize_blocks, x, fmt), base, None, x.size, None)
+        yield case(fmt, "our mxfp8", partial(quantize_blocks, x, fmt), base, None, x.size, None)
     for fmt in ("mxfp8_e4m3", "nvfp4"):
         tensor = quantize_blocks(x, fmt)
-        yield Case(f"dequantize {fmt}", "our mxfp8", tensor.dequantize, base, None, x.size, None)
+        yield case(f"dequantize {fmt}", "our mxfp8", tensor.dequantize, base, None, x.size, None)
 
 
-def check(case: Case) -> None:
-    """Ours and the peer's give the same bits before anything is timed."""
-    if case.codes is None:
-        return
-    ours, (scales, codes) = case.ours(), case.codes(case.theirs())
-    wrong = np.count_nonzero(ours.scales.ravel() != scales) + np.count_nonzero(ours.codes.ravel() != codes)
-    if wrong:
-        raise click.ClickException(f"{case.what}: {wrong} codes differ from {case.peer}")
-
-
-def seconds(f: Callable[[], Any]) -> float:
-    """CPU seconds of one run."""
-    start = time.process_time()
-    f()
-    return time.process_time() - start
-
-
-def measure(case: Case, repeat: int) -> Result:
-    """Time both in turn."""
-    check(case)
-    theirs = case.their_n or case.n
-    pairs = [(seconds(case.ours) / case.n, seconds(case.theirs) / theirs) for _ in range(repeat + 1)][1:]
-    ours, peer = (float(1e-6 / np.median(column)) for column in zip(*pairs, strict=True))
-    best = min(b for _, b in pairs) / min(a for a, _ in pairs)
-    return Result(case.what, case.peer, ours, peer, float(np.median([b / a for a, b in pairs])), best, case.wanted)
-
-
-def extra_memory(x: Array) -> dict[str, int]:
+def memory(x: Array) -> dict[str, int]:
     """Peak bytes beyond input and output."""
-    found = {}
-    for fmt in ("mxfp8_e4m3", "mxfp4", "nvfp4", "fp8_block128"):
-        quantize_blocks(x, fmt)
-        tracemalloc.start()
-        tensor: BlockTensor = quantize_blocks(x, fmt)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        found[fmt] = peak - tensor.codes.nbytes - tensor.scales.nbytes
-    return found
-
-
-def show(results: list[Result], memory: dict[str, int]) -> None:
-    """The table, losing rows too."""
-    table = Table("what", "peer", "ours M/s", "peer M/s", "ratio", "of the best", "wanted")
-    for r in results:
-        wanted = "" if r.wanted is None else f"{r.wanted:.0f} {'ok' if r.ratio >= r.wanted else 'MISSED'}"
-        table.add_row(r.what, r.peer, f"{r.ours:.1f}", f"{r.theirs:.2f}", f"{r.ratio:.2f}", f"{r.best:.2f}", wanted)
-    console = Console(width=100)
-    console.print(table)
-    for name, peak in memory.items():
-        console.print(f"memory beyond input and output, {name}: {peak / 1024:.0f} KiB")
+    formats = ("mxfp8_e4m3", "mxfp4", "nvfp4", "fp8_block128")
+    jobs = {fmt: partial(quantize_blocks, x, fmt) for fmt in formats}
+    return extra_memory(jobs, lambda tensor: tensor.codes.nbytes + tensor.scales.nbytes)
 
 
 @click.command(help=(__doc__ or "").split("\n", maxsplit=1)[0])
 @click.option("--millions", default=4, show_default=True, help="Numbers, in units of 2**20.")
 @click.option("--repeat", default=7, show_default=True, help="Timed runs of each.")
-@click.option("--json", "path", type=click.Path(path_type=Path), help="Write the figures here as well.")
+@JSON
 def main(millions: int, repeat: int, path: Path | None) -> None:
     """Check, then time."""
     x = numbers(millions << 20)
@@ -225,18 +158,13 @@ def main(millions: int, repeat: int, path: Path | None) -> None:
     makers = {"torchao": torchao_cases, "gfloat": gfloat_cases, "gguf": gguf_cases}
     there = {name: make for name, make in makers.items() if installed(name)}
     cases = [case for make in (*there.values(), other_cases) for case in make(x)]
-    results = [measure(case, repeat) for case in track(cases, description="timing", transient=True)]
-    memory = extra_memory(x)
-    show(results, memory)
+    results = measure_all(cases, repeat)
+    extra = memory(x)
+    show(HEAD, results, extra)
     for name in makers.keys() - there.keys():
         click.echo(f"{name} is not installed: left out")
     if path:
-        about = {"machine": platform.machine(), "python": platform.python_version(), "numbers": x.size}
-        about |= {name: version(name) for name in ("numpy", *there)}
-        record = {"about": about, "results": [asdict(r) for r in results], "extra_bytes": memory}
-        path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    missed = [r for r in results if r.wanted is not None and r.ratio < r.wanted]
-    click.echo(f"{len(missed)} of {sum(r.wanted is not None for r in results)} wanted ratios missed")
+        write(path, HEAD, results, extra, x.size, there)
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ def on_post_build(config: Any) -> None:
         shutil.copytree(LITE, site / "lite", dirs_exist_ok=True)
     explorer = (site / "explorer.html").read_text(encoding="utf-8")
     if BACK not in explorer:
-        raise ValueError(f"docs/explorer.html has no {BACK}: run feather-ref explore -o docs/explorer.html")
+        raise ValueError(f"docs/explorer.html has no {BACK}: run feather-ref explore --force -o docs/explorer.html")
     link = '<p><a href="index.html">feather-ref documentation</a></p>'  # alone, the page has nowhere to go back to
     (site / "explorer.html").write_text(explorer.replace(BACK, link), encoding="utf-8")
 

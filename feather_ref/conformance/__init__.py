@@ -19,7 +19,7 @@ from feather_ref.conformance.judge import Suite, suite, suites
 from feather_ref.conformance.report import Report
 from feather_ref.conformance.scales import RuleVerdict, fingerprint_scales
 from feather_ref.conformance.tally import Batch
-from feather_ref.conformance.vectors import CorruptError
+from feather_ref.golden import CorruptError
 
 __all__ = [
     "Batch",

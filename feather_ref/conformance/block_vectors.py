@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 
 from feather_ref import block_oracle, golden, oracle
 from feather_ref.blocks import BLOCK_FORMATS, BlockFormat, get_block_format, quantize_blocks
-from feather_ref.conformance.vectors import CorruptError, Steps, Vectors, check_file, names_of, steps
+from feather_ref.conformance.vectors import LISTED, Steps, Vectors, names_of, steps
 from feather_ref.formats import Format, get_format
-from feather_ref.golden import BlockQuestion, Question
+from feather_ref.golden import BlockQuestion, CorruptError, Question
 
 Array = NDArray[Any]
 
@@ -51,7 +51,7 @@ class Records:
     columns: tuple[Array, ...]
     z: Array
     j: Array
-    proof: str = "the lines of the list"
+    proof: str = LISTED
     names: tuple[tuple[int, int, str], ...] = ()
 
     @property
@@ -223,7 +223,6 @@ def load_block(vector_id: str, question: BlockQuestion, exhaustive: bool, seed: 
     if question.op == "dequantize":
         return _products(question.bfmt)
     row = find_block(vector_id)
-    check_file(row)
     try:
         if question.op == "block":
             return _load_list(vector_id, question, seed)
@@ -232,6 +231,8 @@ def load_block(vector_id: str, question: BlockQuestion, exhaustive: bool, seed: 
         if question.shape == "dig":
             return PairDigest(question, golden.load_digests(vector_id))
         return _load_pairs(vector_id)
+    except CorruptError:
+        raise
     except (ValueError, OverflowError, IndexError) as error:
         raise CorruptError(f"{row['path']}: {error}") from error
 
@@ -336,7 +337,7 @@ def _with_drawn(listed: Records, question: BlockQuestion, seed: int) -> Records:
         tuple(np.concatenate(both) for both in zip(listed.columns, columns, strict=True)),
         np.concatenate([listed.z, z]),
         np.concatenate([listed.j, drawn]),
-        f"the lines of the list, and {len(z)} blocks that were drawn",
+        f"{LISTED}, and {len(z)} blocks that were drawn",
         (*listed.names, (listed.size + 1, listed.size + len(z), "drawn")),
     )
 

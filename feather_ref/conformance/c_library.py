@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +41,6 @@ class Library:
             raise ValueError(f"{self.symbol} writes beyond its {records.size} results")
         return room[:size].view(self.result)
 
-    def giving(self, result: DTypeLike) -> Library:
-        """The same function, with results of another dtype."""
-        return replace(self, result=np.dtype(result))
-
 
 def join(columns: tuple[Array, ...]) -> Array:
     """Operands side by side, as records.
@@ -65,8 +61,9 @@ def join(columns: tuple[Array, ...]) -> Array:
 def library(path: str | os.PathLike[str], symbol: str, result: DTypeLike = np.uint8) -> Library:
     """A C function as a callable.
 
-    A crash of it ends Python; `feather-ref check ID --library PATH:SYMBOL` calls it in a process of
-    its own.  result: the dtype of its results; `check` and `conform` set it by themselves.
+    A call of it is a call in this process: a crash ends Python.  `check`, `conform` and the command
+    `feather-ref check ID --library PATH:SYMBOL` call it in a process of its own.  result: the dtype of
+    its results; those three set it by themselves.
 
     Raises ValueError for what is no library, or has no such function.
     """
@@ -83,4 +80,10 @@ def library(path: str | os.PathLike[str], symbol: str, result: DTypeLike = np.ui
         raise ValueError(f"symbol: {os.fspath(path)!r} has no function {symbol!r}") from None
     function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
     function.restype = None
-    return Library(str(full), symbol, np.dtype(result), function)
+    try:
+        dtype = np.dtype(result)
+    except TypeError as error:
+        raise TypeError(f"result: {error}") from None
+    if result is None:  # which NumPy takes for float64
+        raise TypeError("result must be a dtype, got None")
+    return Library(str(full), symbol, dtype, function)

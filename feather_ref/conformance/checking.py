@@ -23,8 +23,8 @@ from feather_ref import golden
 from feather_ref.blocks import BlockFormat, get_block_format
 from feather_ref.conformance.block_vectors import block_id
 from feather_ref.conformance.c_library import Library
-from feather_ref.conformance.judge import Suite, live_suite, number_suite, suite
-from feather_ref.conformance.process import CrashError, HangError
+from feather_ref.conformance.judge import Suite, live_suite, number_suite, refuse_idle, suite
+from feather_ref.conformance.process import CrashError, HangError, Isolated
 from feather_ref.conformance.recompute import as_values
 from feather_ref.conformance.report import Report, Status
 from feather_ref.conformance.tally import Batch, Tally
@@ -98,10 +98,12 @@ def check(
     """Judge a function.
 
     fn: takes an array and returns codes, of the same length; with scalar=True takes one Python
-    number and returns one int.  bf16 inputs are uint16 patterns.  op: convert; decode (codes to
+    number and returns one int; or a C function, by `library`, which may die: the result names the signal and
+    the input.  bf16 inputs are uint16 patterns.  op: convert; decode (codes to
     float32); add, subtract, multiply, divide, compare (two codes each); fma (three).  source: fp32,
     fp16, bf16 or float64, for conversions.  exhaustive: every input there is, else those where a
-    result can change.  seed: for one more input of each run.  progress: True for a bar on stderr,
+    result can change; lists and float64 have no more.  seed: for one more input of each run, where not all
+    are taken.  progress: True for a bar on stderr,
     or a function of done and total.  policies: those of `encode`; n_bits and random for stochastic
     rounding.  Formats and policies without a golden file are answered by the exact oracle.
 
@@ -131,6 +133,7 @@ def check(
         return _check_blocks(fn, fmt, op, scalar, source, exhaustive, seed, progress, policies)
     row = get_format(fmt)
     s = _find(op, source, row, dict(policies), exhaustive, seed)
+    refuse_idle(s, exhaustive, seed)
     run = scalar_function(fn, s) if scalar else array_function(fn, s)
     with _bar(progress, s.id) as step:
         report = run_function(s, run, step)
@@ -159,6 +162,7 @@ def _check_blocks(
     if scalar:
         raise TypeError("scalar: a block is an array; fn takes (n, k) of them")
     s = suite(block_id(op, bfmt, rule, exhaustive), exhaustive, seed)
+    refuse_idle(s, exhaustive, seed)
     with _bar(progress, s.id) as step:
         report = run_function(s, array_function(fn, s), step)
     said = f" (scale_rule={rule!r})" if op in ("block", "scale") else ""
@@ -270,12 +274,12 @@ def id_of(question: Question) -> str:
 
 
 def array_function(fn: Function, s: Tally) -> Function:
-    """A function of arrays; a library gets the dtype of its results, and of a block each number for itself."""
+    """A function of arrays; one of C runs in a process of its own, and of a block it gets each number for itself."""
     if not isinstance(fn, Library):
         return fn
     if s.width == 1:
-        return fn.giving(s.result_dtype)
-    whole = fn.giving(f"V{s.width * s.result_dtype.itemsize}")
+        return Isolated(fn, s.result_dtype)
+    whole = Isolated(fn, np.dtype(f"V{s.width * s.result_dtype.itemsize}"))
 
     def blocks(*inputs: Array) -> Array:
         found = whole(*inputs[:-1], *inputs[-1].T)

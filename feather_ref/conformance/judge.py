@@ -38,7 +38,8 @@ from feather_ref.conformance.recompute import as_values, is_nan, is_own, pattern
 from feather_ref.conformance.report import SHOWN
 from feather_ref.conformance.tally import Batch, Tally, hash_of
 from feather_ref.conformance.vectors import (
-    CorruptError,
+    F64_ENDS,
+    LISTED,
     Digests,
     Lines,
     Steps,
@@ -49,7 +50,7 @@ from feather_ref.conformance.vectors import (
     steps,
 )
 from feather_ref.formats import Format
-from feather_ref.golden import Question
+from feather_ref.golden import CorruptError, Question
 
 Array = NDArray[Any]
 
@@ -363,6 +364,20 @@ def live_suite(
     runs = live_runs(target, row_named(base), policies)
     question = question._replace(target=target)  # type: ignore[arg-type]  # a row of one's own has no name
     return Suite(vector_id, question, steps(question, runs, exhaustive, seed, base))
+
+
+def refuse_idle(s: Tally, exhaustive: bool, seed: int | None) -> None:
+    """Refuse what a suite has no use for: to take every input of a list, to draw one more where all are taken.
+
+    Raises ValueError naming the argument.
+    """
+    proof = s.vectors.proof
+    whole = proof.startswith("every ")
+    if exhaustive and not whole:
+        raise ValueError(f"exhaustive: {s.id} cannot have more inputs than {proof}")
+    if seed is not None and (whole or proof in (LISTED, F64_ENDS)):
+        what = f"takes {proof} already" if whole else f"draws none; it takes {proof}"
+        raise ValueError(f"seed={seed}: {s.id} {what}")
 
 
 def _check_seed(seed: object) -> None:

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import IO, Any, NamedTuple
@@ -83,11 +84,15 @@ class HangError(Exception):
 
 
 class Isolated:
-    """A C function as a callable, each call in a process of its own: it may die, and the judge does not."""
+    """A C function as a callable, in a process of its own: it may die, and the judge does not.
+
+    The process lives from call to call; where it died, the next call starts another.
+    """
 
     def __init__(self, function: Library, result: np.dtype[Any], timeout: float = 600.0) -> None:
         """result: the dtype of its results.  timeout: seconds for one array of inputs."""
         self._library, self._result, self._timeout = function, result, timeout
+        self._running: _Running | None = None
 
     def __call__(self, *inputs: Array) -> Array:
         """The results for arrays of one length.
@@ -95,15 +100,73 @@ class Isolated:
         Raises CrashError where the function dies, HangError where it does not end.
         """
         records = join(tuple(np.asarray(column) for column in inputs))
-        path, symbol = self._library.path, self._library.symbol
-        program = Program(library_command(path, symbol, records.itemsize, self._result.itemsize), timeout=self._timeout)
+        results = np.empty(records.size, self._result)
+        running, self._running = self._running_for(records.itemsize), None  # until it has answered
         try:
-            status, output = program.run(records.tobytes())
-        except SilenceError:
-            raise HangError(f"{symbol} does not end within {self._timeout:g} s") from None
-        if status:
-            raise CrashError(_exit_text(status))
-        return np.frombuffer(output, self._result)
+            if running.exchange(records, results, self._timeout):
+                self._running = running
+                return results
+            if running.late:
+                raise HangError(f"{self._library.symbol} does not end within {self._timeout:g} s")
+            raise CrashError(running.last_words())
+        finally:
+            if self._running is None:  # an interrupt, too: half an answer may be on its way
+                running.close()
+
+    def _running_for(self, input_bytes: int) -> _Running:
+        """The process that takes records of this size: the one of the last call, if it does."""
+        if self._running is not None and self._running.input_bytes == input_bytes:
+            return self._running
+        if self._running is not None:
+            self._running.close()
+        running = _Running(self._library, input_bytes, self._result.itemsize)
+        weakref.finalize(self, running.close)
+        return running
+
+
+class _Running:
+    """A process that answers one call after the other.  late: whether it was ended for being so."""
+
+    def __init__(self, function: Library, input_bytes: int, result_bytes: int) -> None:
+        self.input_bytes, self.late = input_bytes, False
+        words = library_command(function.path, function.symbol, input_bytes, result_bytes)
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        self._process = Program([*words, "calls"]).start(self._errors)
+
+    def exchange(self, records: Array, results: Array, timeout: float) -> bool:
+        """Fill the results; False where the process ended before."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        guard = threading.Timer(timeout, self._expire)
+        guard.start()
+        try:
+            stdin.write(records.size.to_bytes(8, sys.byteorder))  # type: ignore[union-attr]  # both are pipes
+            stdin.write(records.view(np.uint8).data)  # type: ignore[union-attr]
+            stdin.flush()  # type: ignore[union-attr]
+            return bool(stdout.readinto(results.view(np.uint8).data) == results.nbytes)  # type: ignore[union-attr]
+        except BrokenPipeError:
+            return False
+        finally:
+            guard.cancel()
+            guard.join()
+
+    def _expire(self) -> None:
+        self.late = True
+        self._process.kill()
+
+    def last_words(self) -> str:
+        """How a process ended, and the last thing that it said."""
+        with contextlib.suppress(subprocess.TimeoutExpired):  # one that only closed its stdout
+            self._process.wait(LAST_WORDS)
+        status, said = self._process.poll(), _said(self._errors)
+        text = "it closed its stdout" if status is None else _exit_text(status)
+        return f"{text}, {said[-1]}" if said else text
+
+    def close(self) -> None:
+        """End the process, if it has not ended."""
+        end(self._process)
+        for stream in (self._process.stdin, self._process.stdout, self._errors):
+            with contextlib.suppress(OSError):  # records that nobody takes any more
+                stream.close()  # type: ignore[union-attr]  # they are pipes
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -226,7 +289,7 @@ def _crashed(s: Tally, program: Program, collector: Collector, status: int) -> R
 
 
 def _exit_text(status: int) -> str:
-    if status > 0:
+    if status >= 0:
         return f"exit status {status}"
     try:
         return f"killed by {signal.Signals(-status).name}"

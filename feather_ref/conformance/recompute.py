@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from feather_ref import arith, codec
 from feather_ref._parts import FP64
 from feather_ref._sources import row_of
+from feather_ref._steps import nan_ranges
 from feather_ref.formats import Format, get_format
 from feather_ref.golden import Question
 
@@ -72,8 +73,10 @@ def is_nan(codes: Array, row: Format) -> NDArray[np.bool_]:
     if not row.has_nan:
         return np.zeros(codes.shape, np.bool_)
     if row.bits > 16:
-        magnitude = codes & codes.dtype.type(row.magnitude_mask)
-        return (magnitude > row.exponent_mask) & (codes <= row.code_mask)
+        found = np.zeros(codes.shape, np.bool_)
+        for lo, hi in nan_ranges(row):
+            found |= (codes >= lo) & (codes <= hi)
+        return found
     if codes.dtype.itemsize * 8 == row.bits:
         return _nan_table(row)[codes]
     inside = codes <= row.code_mask

@@ -204,3 +204,24 @@ def test_a_format_that_is_none(folder: Path) -> None:
     assert "mxfp" in said.partition("blocks:")[2]
     said = refused("pack", "one.safetensors", "-o", "packed.safetensors", "--format", "mixed8")
     assert "allocate --formats mixed8" in said
+
+
+@pytest.mark.parametrize(
+    "fmt", ["e4m3/row", "e4m3/none", "e2m1/tensor", "e3m2/row", "mxfp4", "nvfp4", "mixed6", "bf16"]
+)
+def test_the_bytes_of_a_plan_are_those_of_the_file(folder: Path, fmt: str) -> None:
+    """Of rows that fill no whole word, too: 5 codes of 8 bits are 5 bytes there, and 8 in memory."""
+    rng = np.random.default_rng(5)
+    files.save("odd.npz", {f"w{n}": rng.standard_normal((3, n), np.float32) for n in (1, 5, 6, 33, 64)})
+    plan = json.loads(ok("allocate", "odd.npz", "--budget", "200", "--formats", fmt, "-o", "plan.json", "--json"))
+    packed = json.loads(ok("pack", "odd.npz", "--plan", "plan.json", "-o", "odd.safetensors", "--json"))
+    planned = {line["name"]: line["bytes"] for line in plan["tensors"]}
+    assert planned == {line["name"]: line["bytes_after"] for line in packed}
+    data = Path("odd.safetensors").read_bytes()
+    assert sum(planned.values()) == len(data) - 8 - int.from_bytes(data[:8], "little")
+    if fmt == "e4m3/row":
+        assert planned["w5"] == 3 * (5 + 4)
+    bits = 8 * sum(planned.values()) / (3 * (1 + 5 + 6 + 33 + 64))
+    assert f"{sum(planned.values())} bytes, {bits:.4f} bits a value" in ok(
+        "allocate", "odd.npz", "--budget", "200", "--formats", fmt
+    )

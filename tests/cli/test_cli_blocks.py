@@ -91,8 +91,8 @@ def test_rules_and_policies_reach_the_blocks(folder: Path) -> None:
 def test_a_name_that_both_have_means_blocks_without_a_scale(folder: Path) -> None:
     assert pack("mxint8")["w"]["scale"] == "block"
     assert header()["w_scale"] == ("F8_E8M0", (4, 2))
-    assert pack("mxint8", "--scale", "none")["w"]["scale"] == "none"
-    assert pack("mxint8", "--scale", "row")["w"]["scale"] == "row"
+    assert pack("mxint8", "--scale", "none", "--force")["w"]["scale"] == "none"
+    assert pack("mxint8", "--scale", "row", "--force")["w"]["scale"] == "row"
 
 
 def test_inspect_and_diff(folder: Path) -> None:

@@ -114,7 +114,7 @@ def test_diff_of_many_tensors(folder: Path) -> None:
     ok(*PACK)
     ok(*PACK[:3], "other.safetensors", *PACK[4:])
     assert ok("diff", "small.safetensors", "other.safetensors") == "equal\n"
-    ok(*PACK[:3], "other.safetensors", *PACK[4:], "--exclude", "b", "--rounding", "toward_positive")
+    ok(*PACK[:3], "other.safetensors", *PACK[4:], "--exclude", "b", "--rounding", "toward_positive", "--force")
     lines = run("diff", "small.safetensors", "other.safetensors").output.splitlines()
     assert "b: A is e4m3 [6], little, scale [1]; B is float64 [6]" in lines
     assert any(line.startswith("w: ") and line.endswith("of 24 differ") for line in lines)
@@ -155,6 +155,66 @@ def test_diff_by_value_is_exact(folder: Path, codes: list[int], values: list[flo
     np.save("b.npy", np.array(values))
     result = run("diff", "a.safetensors", "b.npy")
     assert (result.exit_code, result.output.splitlines()[1]) == (int("differ" in line), f"t: {line}")
+
+
+def packed(codes: list[int], scale: Any = None, order: Any = "little", shape: tuple[int, ...] = (2, 2)) -> Any:
+    """Codes of e4m3 in rows."""
+    rows = np.array(codes, np.uint8).reshape(shape)
+    factor = None if scale is None else np.array(scale, np.float32)
+    return fr.PackedTensor(fr.pack_codes(rows, 8, order=order), factor, shape, "e4m3", order)
+
+
+@pytest.mark.parametrize(
+    ("b", "lines"),
+    [
+        (packed([0x38, 0x80, 0x7F, 0x40], [[1], [1]], "big"), []),  # lanes have no part in it, and 1 is as good as none
+        (packed([0x38, 0x00, 0xFF, 0x40], 1.0), [
+            "a: 2 of 4 differ",
+            "  [0, 1]  80 1 0000 000 = -0  00 0 0000 000 = 0",
+            "  [1, 0]  7F 0 1111 111 = NaN  FF 1 1111 111 = NaN",
+        ]),
+        (packed([0x38, 0x80, 0x7F, 0x38], [[1], [2]]), [  # the same four values by other codes
+            "a: 1 of 4 differ",
+            "  [1, 1]  40 0 1000 000 = 2  38 0 0111 000 = 1",
+            "a scale: 1 of 2 differ",
+            "  [1, 0]  3F800000 = 1  40000000 = 2",
+        ]),
+    ],
+)  # fmt: skip
+def test_diff_of_codes_that_are_stored_in_two_ways(b: Any, lines: list[str], folder: Path) -> None:
+    files.save("a.safetensors", {"a": packed([0x38, 0x80, 0x7F, 0x40])})
+    files.save("b.safetensors", {"a": b})
+    result = run("diff", "a.safetensors", "b.safetensors")
+    head, *said = result.output.splitlines()
+    assert head.startswith("a: A is e4m3 [2, 2], little, no scale; B is e4m3 [2, 2], ")
+    assert (said, result.exit_code) == (lines, bool(lines))
+
+
+def test_diff_of_two_formats_is_exact(folder: Path) -> None:
+    """1.125 * (1 + 2^-23) and 1 * (1.125 + 2^-23) are 2^-26 apart, and the same float32."""
+    one = (("e4m3", 0x39, 1 + 2**-23), ("e5m2", 0x3C, 1.125 + 2**-23))
+    a, b = (fr.PackedTensor(np.array([code], np.uint32), np.float32(scale), (1,), fmt) for fmt, code, scale in one)
+    assert a.dequantize().tobytes() == b.dequantize().tobytes()
+    for name, tensor in (("a", a), ("b", b), ("c", a.dequantize())):
+        files.save(f"{name}.safetensors", {"t": tensor})
+    result = run("diff", "a.safetensors", "b.safetensors")
+    assert result.output.splitlines()[1] == "t: 1 of 1 values differ, by at most 1.49e-08 at [0]"
+    assert run("diff", "a.safetensors", "c.safetensors").exit_code == 0  # as unpack rounds
+
+
+def test_diff_of_blocks_by_two_names(folder: Path) -> None:
+    """mxfp4 and ggml_mxfp4 have the same codes and scales; nvfp4 has others, and is compared by value."""
+    x = np.linspace(-3, 3, 64, dtype=np.float32).reshape(2, 32)
+    for name in ("mxfp4", "ggml_mxfp4", "nvfp4"):
+        files.save(f"{name}.safetensors", {"w": fr.quantize_blocks(x, name)})
+    ours, ggml = (fr.quantize_blocks(x, name) for name in ("mxfp4", "ggml_mxfp4"))
+    result = run("diff", "mxfp4.safetensors", "ggml_mxfp4.safetensors")
+    wrong = int(np.count_nonzero(ours.codes != ggml.codes))
+    said = [line for line in result.output.splitlines() if line.endswith(" differ")]
+    scales = int(np.count_nonzero(ours.scales != ggml.scales))
+    assert said == [f"w: {wrong} of 64 differ"] * (wrong > 0) + [f"w scales: {scales} of 2 differ"] * (scales > 0)
+    assert result.exit_code == (wrong + scales > 0)
+    assert "values differ" in run("diff", "mxfp4.safetensors", "nvfp4.safetensors").output
 
 
 def test_diff_of_two_rows_with_one_name(folder: Path) -> None:
@@ -239,7 +299,7 @@ def test_broken_off(
         raise failure
 
     monkeypatch.setattr(repack, "pack_tensor", fail)
-    result = run(*PACK)
+    result = run(*PACK, "--force")
     assert (result.exit_code, result.output.strip()) == (exit_code, message)
     assert Path("small.safetensors").read_bytes() == b"old"
     assert sorted(os.listdir()) == ["model.safetensors", "small.safetensors"]

@@ -18,7 +18,7 @@ from feather_ref import golden
 from feather_ref._cli_conform import COMMANDS
 from feather_ref.cli import cli
 from feather_ref.conformance import CorruptError, suite, suites
-from feather_ref.conformance.vectors import _fields
+from feather_ref.golden import _fields
 
 ID = "convert.f32.e4m3.rne.sat.run"
 TAB = "decode.e4m3.f32.exact.none.tab"

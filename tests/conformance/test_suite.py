@@ -15,6 +15,7 @@ import feather_ref as fr
 from feather_ref import golden, oracle
 from feather_ref.conformance import Suite, suite, suites
 from feather_ref.conformance.judge import Batch
+from feather_ref.conformance.recompute import is_nan
 from feather_ref.conformance.vectors import CHUNK, Digests, Lines, Steps, unravel
 
 Array = NDArray[Any]
@@ -392,3 +393,23 @@ def test_steps_of_16_bits() -> None:
     batch = whole(s)
     s.judge(batch, fr.encode(batch.inputs[0], "bf16"))
     assert s.report()
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        *map(fr.get_format, ("fp32", "tf32", "fp16", "e4m3", "e4m3fnuz", "e5m2", "e2m1")),
+        fr.minifloat(8, 12),
+        fr.Format("wide_fnuz", 20, exponent_bits=7, mantissa_bits=12, bias=63, nan="negative_zero"),
+        fr.Format("wide_ue", 20, exponent_bits=8, mantissa_bits=12, bias=127, nan="all_ones", signed=False),
+    ],
+    ids=str,
+)
+def test_what_is_nan_is_the_row_s_own_matter(row: fr.Format) -> None:
+    """Also of formats wider than a table: with one NaN, the others of the top binade are numbers."""
+    ends = [0, row.exponent_mask, row.exponent_mask + 1, row.max_magnitude, row.magnitude_mask, row.sign_mask]
+    codes = {(end + step) ^ sign for end in ends for step in (-1, 0, 1) for sign in (0, row.sign_mask)}
+    some = np.array(sorted(code for code in codes if 0 <= code <= row.code_mask), np.uint32)
+    assert is_nan(some, row).tolist() == [row.is_nan(code) for code in some.tolist()]
+    beyond = np.array([row.code_mask + 1 | row.magnitude_mask], np.uint64)
+    assert not is_nan(beyond, row).any()

@@ -287,7 +287,7 @@ def test_nothing_comes_from_elsewhere(page: Any) -> None:
 def test_the_committed_page_is_what_the_table_of_formats_gives() -> None:
     committed = Path(__file__).parents[2] / "docs" / "explorer.html"
     same = committed.read_text(encoding="utf-8") == explorer.page()
-    assert same, "docs/explorer.html is old: run `feather-ref explore -o docs/explorer.html`"
+    assert same, "docs/explorer.html is old: run `feather-ref explore --force -o docs/explorer.html`"
 
 
 def test_classes_have_one_digit() -> None:

@@ -5,8 +5,10 @@ Source: data/golden/README.md.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ def rows_of(shape: str) -> list[dict[str, Any]]:
 
 def small_tree(folder: Path, ids: list[str]) -> Path:
     """A tree of a few vectors, as the tool would write it."""
-    chosen = [row for row in ROWS if row["id"] in ids]
+    chosen = [row for row in MANIFEST["vectors"] if row["id"] in ids]
     files = {row["path"]: (ROOT / row["path"]).read_bytes() for row in chosen}
     files["manifest.json"] = golden_manifest.manifest_json(chosen)
     files["manifest.tsv"] = golden_manifest.manifest_tsv(chosen)
@@ -38,3 +40,12 @@ def small_tree(folder: Path, ids: list[str]) -> Path:
         (folder / name).write_bytes(data)
     shutil.copy(ROOT / "README.md", folder)
     return folder
+
+
+def replace_file(folder: Path, vector_id: str, data: bytes) -> None:
+    """Other bytes for a file, and a manifest that has their hash."""
+    tree = json.loads((folder / "manifest.json").read_text(encoding="ascii"))
+    row = next(row for row in tree["vectors"] if row["id"] == vector_id)
+    row |= {"sha256": hashlib.sha256(data).hexdigest(), "crc32": f"{zlib.crc32(data):08x}"}
+    (folder / row["path"]).write_bytes(data)
+    (folder / "manifest.json").write_text(json.dumps(tree), encoding="ascii")

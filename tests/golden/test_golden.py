@@ -25,7 +25,8 @@ import pytest
 
 import feather_ref as fr
 from feather_ref import golden
-from golden.golden_tools import MANIFEST, REPOSITORY, ROOT, ROWS, rows_of, small_tree
+from feather_ref._steps import load_steps
+from golden.golden_tools import MANIFEST, REPOSITORY, ROOT, ROWS, replace_file, rows_of, small_tree
 from literals import LITERALS
 
 LINES = {
@@ -470,6 +471,14 @@ def test_load_refuses_the_wrong_shape() -> None:
         golden.load_digests(RUN)
     with pytest.raises(ValueError, match=r"unknown vector .*; close: .*convert\.f32\.e4m3\.rne\.sat\.run"):
         golden.find("convert.f32.e4m3.rne.saturating.run")
+    with pytest.raises(TypeError, match="vector_id must be a str, got int"):
+        golden.find(3)  # type: ignore[arg-type]
+
+
+def test_a_folder_is_a_path_or_its_name(tmp_path: Path) -> None:
+    folder = small_tree(tmp_path, SMALL)
+    assert golden.read(RUN, str(folder)) == golden.read(RUN, folder) == golden.read(RUN)
+    assert golden.verify(str(folder)) == []
 
 
 BAD_LINES = (
@@ -486,17 +495,55 @@ BAD_LINES = (
 @pytest.mark.parametrize(("data", "text"), BAD_LINES)
 def test_load_refuses_a_damaged_file(tmp_path: Path, data: bytes, text: str) -> None:
     folder = small_tree(tmp_path, SMALL)
-    (folder / RUN_PATH).write_bytes(data)
-    with pytest.raises(ValueError, match=text):
+    replace_file(folder, RUN, data)
+    with pytest.raises(golden.CorruptError, match=text):
         golden.load_runs(RUN, folder)
 
 
 def test_load_refuses_a_damaged_digest(tmp_path: Path) -> None:
     name = "fma.e4m3.e4m3.rne.sat.dig"
     folder = small_tree(tmp_path, [name])
-    (folder / golden.find(name)["path"]).write_text("0000 1000000 1234\n", encoding="ascii")
-    with pytest.raises(ValueError, match="line 1 is not `chunk count crc32 sha256`"):
+    replace_file(folder, name, b"0000 1000000 1234\n")
+    with pytest.raises(golden.CorruptError, match="line 1 is not `chunk count crc32 sha256`"):
         golden.load_digests(name, folder)
+
+
+LOADERS: tuple[tuple[str, Callable[..., Any]], ...] = (
+    (RUN, golden.load_runs),
+    ("decode.e2m1.f32.exact.none.tab", golden.load_table),
+    ("fma.e4m3.e4m3.rne.sat.tv", golden.load_vectors),
+    ("fma.e4m3.e4m3.rne.sat.dig", golden.load_digests),
+    ("block.f32.mxfp4.rne.sat.blk", golden.load_blocks),
+    (RUN, load_steps),
+    (RUN, golden.read),
+)
+
+
+@pytest.mark.parametrize(("name", "load"), LOADERS)
+def test_every_reader_looks_at_the_hash(tmp_path: Path, name: str, load: Callable[..., Any]) -> None:
+    """A file that is well formed, but for one bit of a digit."""
+    folder = small_tree(tmp_path, [name])
+    load(name, folder)
+    path = folder / golden.find(name)["path"]
+    data = bytearray(path.read_bytes())
+    data[0] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(golden.CorruptError, match="SHA-256 differs from the manifest"):
+        load(name, folder)
+    path.unlink()
+    with pytest.raises(golden.CorruptError, match="No such file"):
+        load(name, folder)
+
+
+@pytest.mark.parametrize("key", ["path", "sha256", "crc32", "shape"])
+def test_a_row_that_lacks_a_field_is_named(tmp_path: Path, key: str) -> None:
+    folder = small_tree(tmp_path, SMALL)
+    text = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    for row in text["vectors"]:
+        del row[key]
+    (folder / "manifest.json").write_text(json.dumps(text), encoding="utf-8")
+    with pytest.raises(golden.CorruptError, match=f"missing fields in the manifest: {key}"):
+        golden.load_runs(RUN, folder)
 
 
 # --- ids ------------------------------------------------------------------------------------------

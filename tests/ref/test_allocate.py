@@ -453,3 +453,25 @@ def test_pieces_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
         parts = list(pieces(tensor))
         assert len(parts) == 8 and parts[0].shape == (2, 40)
         assert np.concatenate(parts).tobytes() == whole.tobytes()
+
+
+@pytest.mark.parametrize("n", [5, 15, 32, 40, 77])
+@pytest.mark.parametrize("rows", [1, 3, 7])
+def test_a_budget_that_is_just_enough(rows: int, n: int) -> None:
+    """What the error says is enough; and 4.8, which float64 has a little less of than 24/5, is 4.8."""
+    x = np.random.default_rng(n).standard_normal((rows, n)).astype(np.float32)
+    measured = measure({"x": x, "y": 2 * x}, ("mxfp4", "bf16"))
+    least = measured.plan(16)  # bf16 takes all of it
+    cheap = min(line.bytes for line in measured.offers[0]) * 2
+    exactly = 8 * cheap / x.size / 2
+    assert measured.plan(exactly).nbytes == cheap and least.nbytes == 4 * x.size
+    with pytest.raises(ValueError, match="the smallest formats take") as refused:
+        measured.plan(float(np.nextafter(exactly, 0)))
+    said = float(str(refused.value).split()[-1])
+    assert 0 <= said - exactly < 1e-4 and measured.plan(said).nbytes == cheap
+    times = {"mxfp4": 0.1 / 3, "bf16": 0.7}
+    with pytest.raises(ValueError, match="the fastest formats take") as refused:
+        measured.plan(1e-9, "time", times)
+    fast = measured.plan(float(str(refused.value).split()[-1]), "time", times)
+    assert set(fast.formats.values()) == {"mxfp4"}
+    assert measured.plan(math.fsum(line.seconds or 0 for line in fast.tensors), "time", times).formats == fast.formats

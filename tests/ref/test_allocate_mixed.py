@@ -246,6 +246,8 @@ def test_bad_tensors() -> None:
             replace(good, **change)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="dtype"):
         good.dequantize(np.float16)
+    with pytest.raises(TypeError, match="dtype must be float32 or float64, got None"):
+        good.dequantize(None)
     with pytest.raises(TypeError, match="fmt"):
         get_mixed_format(8)
     assert get_mixed_format("MIXED4") is MIXED_FORMATS["mixed4"]

@@ -340,6 +340,10 @@ def test_repr_and_scale_values() -> None:
     assert not ends.padded
     with pytest.raises(TypeError, match="not an array"):
         np.asarray(tensor)
+    with pytest.raises(TypeError, match="dtype must be float32 or float64, got None"):  # which is float64 for NumPy
+        tensor.dequantize(None)
+    with pytest.raises(TypeError, match="dtype: data type 'colour' not understood"):
+        tensor.dequantize("colour")
     with pytest.raises(TypeError, match="dtype must be float32 or float64, got float16"):
         tensor.dequantize(np.float16)
     with pytest.raises(FrozenInstanceError):
@@ -396,6 +400,8 @@ def test_a_tensor_that_does_not_fit_together(kwargs: dict[str, Any], error: type
         ({"overflow": "wrap"}, ValueError, "overflow must be one of"),
         ({"subnormals": "flush"}, ValueError, "subnormals must be one of"),
         ({"colour": "red"}, TypeError, "unexpected argument 'colour'"),
+        ({"profile": "hip"}, TypeError, "unexpected argument 'profile'; policies of blocks are overflow, subnormals"),
+        ({"negative": "zero"}, TypeError, "unexpected argument 'negative'"),
         ({"axis": 2}, ValueError, "axis=2 is out of range"),
         ({"axis": True}, TypeError, "axis must be an int"),
         ({"bfmt": "fp8_block128", "axis": 0}, ValueError, "take the last two axes"),

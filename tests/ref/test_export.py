@@ -13,6 +13,7 @@ import random
 import re
 import shutil
 import subprocess
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +63,10 @@ def vectors(folder: Path, **files: bytes) -> Path:
         vector_id = name.replace("_", ".")
         op, source, target, *_, shape = vector_id.split(".")
         (folder / vector_id).write_bytes(data)
-        digest = hashlib.sha256(data).hexdigest()
         row = {"id": vector_id, "path": vector_id, "op": op, "in": source, "out": target, "shape": shape}
-        rows.append(row | {"sha256": digest, "source": {"name": "test", "version": "9.8.7"}})
+        row |= {"sha256": hashlib.sha256(data).hexdigest(), "crc32": f"{zlib.crc32(data):08x}"}
+        rows.append({**golden.find(SAT), **row, "source": {"name": "test", "version": "9.8.7"}})
+    shutil.copy(golden.root() / "manifest.schema.json", folder)
     (folder / "manifest.json").write_text(json.dumps({"version": "9.8.7", "vectors": rows}), encoding="utf-8")
     return folder
 
@@ -235,6 +237,72 @@ def test_a_result_with_bits_above_the_code_fails(small: Path) -> None:
     judge_in_c(SAT, [(0x3F800000, 0x38, True), (0x3F800000, 0x138, False)], small, None, cxx=False)
 
 
+# --- Rust -------------------------------------------------------------------------------------
+
+
+def judge_in_rust(vector_id: str, found: list[tuple[int, int, bool]], work: Path, folder: Path | None) -> None:
+    """Compile the module, without a warning, and ask it for every verdict."""
+    (work / "vector.rs").write_text(export(vector_id, "rust", folder), encoding="ascii")
+    cells = ", ".join(f"(0x{x:X}, 0x{out:X}, {str(right).lower()})" for x, out, right in found)
+    program = f"""
+    mod vector;
+    fn main() {{
+        for (input, out, right) in [{cells}] {{
+            if vector::check(input, out) != right {{
+                println!("in={{input:X}} out={{out:X}}");
+            }}
+        }}
+    }}"""
+    (work / "main.rs").write_text(program, encoding="ascii")
+    run(["rustc", "--edition", "2021", "-D", "warnings", "main.rs", "-o", "main"], work)
+    assert run(["./main"], work) == ""
+
+
+@pytest.mark.parametrize("vector_id", [SAT, E5M2, E2M1, "decode.e4m3.f32.exact.none.tab"])
+def test_module_gives_the_verdicts_of_the_file(vector_id: str, tmp_path: Path) -> None:
+    need("rustc")
+    judge_in_rust(vector_id, probes(vector_id), tmp_path, None)
+
+
+def test_module_holds_every_digit(small: Path) -> None:
+    need("rustc")
+    found = [(x, out, right is None or out in right) for x, right in VERDICTS.items() for out in RESULTS]
+    judge_in_rust(NONSAT, found, small, small)
+    judge_in_rust(SUM, probes(SUM, small), small, small)
+    judge_in_rust(FP16, probes(FP16, small), small, small)
+
+
+def test_a_list_of_blocks_in_rust(tmp_path: Path) -> None:
+    """As in C: its own answers pass; a wrong scale, a wrong code and a NaN are told apart; -128 may be -127."""
+    need("rustc")
+    for name in (NVFP4, MXINT8):
+        (tmp_path / f"{name.split('.')[2]}.rs").write_text(export(name, "rust"), encoding="ascii")
+    main = """
+    mod mxint8;
+    mod nvfp4;
+    fn main() {
+        assert_eq!(nvfp4::BLOCKS.len(), 23);
+        assert_eq!((nvfp4::BLOCKS[0].amax, nvfp4::BLOCKS[0].j), (0x40C00000, 2));
+        for (i, b) in nvfp4::BLOCKS.iter().enumerate() {
+            let mut codes = b.z;
+            assert_eq!(nvfp4::check(i, b.scale, &codes), None);
+            assert_eq!(nvfp4::check(i, b.scale ^ 1, &codes), Some(0));
+            codes[4] ^= 1;
+            assert_eq!(nvfp4::check(i, b.scale, &codes), if b.j == 2 { None } else { Some(5) });
+        }
+        let b = &mxint8::BLOCKS[2];
+        let k = b.z.iter().position(|&z| z == 0x80).unwrap();
+        let mut codes = b.z;
+        codes[k] = 0x81;
+        assert_eq!(mxint8::check(2, b.scale, &codes), None);
+        codes[k] = 0x82;
+        assert_eq!(mxint8::check(2, b.scale, &codes), Some(1 + k));
+    }"""
+    (tmp_path / "main.rs").write_text(main, encoding="ascii")
+    run(["rustc", "--edition", "2021", "-D", "warnings", "main.rs", "-o", "main"], tmp_path)
+    run(["./main"], tmp_path)
+
+
 # --- SystemVerilog ----------------------------------------------------------------------------
 
 
@@ -355,7 +423,7 @@ def test_assertions_at_edges_are_proved(tmp_path: Path) -> None:
 
 
 def test_refusals(small: Path) -> None:
-    with pytest.raises(ValueError, match=r"kind must be one of sva, sv, c, memh, csv; got 'vhdl'"):
+    with pytest.raises(ValueError, match=r"kind must be one of sva, sv, c, rust, memh, csv; got 'vhdl'"):
         export(SAT, "vhdl")
     with pytest.raises(ValueError, match=r"unknown vector .*close: convert\.f32\.e4m3\.rne\.sat\.run"):
         export("convert.f32.e4m3.rne.sta.run", "c")
@@ -363,7 +431,7 @@ def test_refusals(small: Path) -> None:
         export(SAT, "memh")
     with pytest.raises(ValueError, match=r"input 0x2 of .* allows two results, and memh holds one"):
         export(SUM, "memh", small)
-    for kind in ("sva", "sv", "c", "memh"):
+    for kind in ("sva", "sv", "c", "rust", "memh"):
         with pytest.raises(ValueError, match=rf"a \.tv file cannot be exported as {kind}; it has csv"):
             export("fma.e4m3.e4m3.rne.sat.tv", kind, small)
     with pytest.raises(ValueError, match=r"a \.msk file cannot be exported as csv; take"):
@@ -478,7 +546,7 @@ def test_scales_and_elements_are_exported_as_conversions() -> None:
 @pytest.mark.parametrize(
     ("name", "kind", "error"),
     [
-        (NVFP4, "sva", "a .blk file cannot be exported as sva; it has c, csv, and derived/blocks/"),
+        (NVFP4, "sva", "a .blk file cannot be exported as sva; it has c, rust, csv, and derived/blocks/"),
         ("scale.f32.nvfp4.exact.sat.tv", "c", "a .tv file cannot be exported as c; it has csv"),
         ("block.f32.mxint8.rne.sat.rule=ceil.blk", "c", "has no file to export: its answers are made when"),
         ("dequantize.mxfp4.f32.exact.none.blk", "csv", "has no file to export: its answers are made when"),

@@ -436,6 +436,32 @@ def test_save_refuses_what_is_no_number(x: Any, tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    ("path", "metadata", "error", "text"),
+    [
+        ("a.safetensors", {"k": 3}, TypeError, "metadata: keys and values are text, got int '3'"),
+        ("a.gguf", {"k": 3}, TypeError, "metadata: keys and values are text, got int '3'"),
+        ("a.gguf", {3: "k"}, TypeError, "metadata: keys and values are text, got int '3'"),
+        ("a.gguf", {"k\ud800": "v"}, ValueError, r"metadata: 'k\\ud800' is not Unicode text"),
+        ("a.safetensors", ["k"], TypeError, "metadata must be a mapping of texts, got list"),
+        ("a.npz", {"k": "v"}, ValueError, "metadata: .*a.npz' has no place for it"),
+        ("a.npy", {"k": "v"}, ValueError, "metadata: .*a.npy' has no place for it"),
+    ],
+)
+def test_save_refuses_metadata(path: str, metadata: Any, error: type[Exception], text: str, tmp_path: Path) -> None:
+    with pytest.raises(error, match=text):
+        files.save(tmp_path / path, {"x": np.zeros(1)}, metadata)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("suffix", files.SUFFIXES)
+def test_save_names_what_is_no_name(suffix: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"tensors: '\\ud800' is not Unicode text"):
+        files.save(tmp_path / f"a{suffix}", {"\ud800": np.zeros(1)})
+    with pytest.raises(TypeError, match="tensors must be a mapping from names, got list"):
+        files.save(tmp_path / f"a{suffix}", [1])  # type: ignore[arg-type]
+
+
 def test_a_mask_is_not_lost(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="tensor 'x': a masked array; fill it first"):
         files.save(tmp_path / "a.npy", {"x": np.ma.masked_array([1.0, 2.0], [0, 1])})

@@ -296,6 +296,7 @@ W22 = np.ones((2, 2), np.float32)
     ("call", "error", "text"),
     [
         (lambda: gemv(W22, [1.0]), ValueError, "W of shape (2, 2) and x of shape (1,) differ in k"),
+        (lambda: dot([1.0, 2.0], [1.0]), ValueError, "a of shape (2,) and b of shape (1,) differ in k"),
         (lambda: gemv(W22, W22), ValueError, "x must have shape (k,), got (2, 2)"),
         (lambda: gemv(W22[0], W22[0]), ValueError, "W must have shape (n, k), got (2,)"),
         (lambda: matmul(1.0, W22), ValueError, "x must have shape (k,) or (m, k), got ()"),
