@@ -14,7 +14,7 @@ help: ## show this list
 demo: $(VENV)/.demo ## train on the digits, pack the weights, check every word
 	$(VENV)/bin/python tools/demo.py
 
-test: $(VENV)/.test ## what CI runs: lint, types, arrows, tests, kernels compiled
+test: $(VENV)/.test ## what CI runs: lint, types, import rules, tests, kernels compiled (a quarter of an hour; brings 850 MB)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports

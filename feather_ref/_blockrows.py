@@ -16,12 +16,13 @@ import difflib
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from feather_ref.formats import FORMATS, Format, Source
+from feather_ref.formats import FORMATS, Format, Source, get_format
 
 TensorScale = Literal["none", "float32"]
 Layout = Literal["dense", "ggml", "ggml_x4"]
@@ -219,5 +220,14 @@ def get_block_format(bfmt: object) -> BlockFormat:
     if name not in _ALIASES:
         close = difflib.get_close_matches(name, sorted(_ALIASES), n=5, cutoff=0.5)
         hint = f"close: {', '.join(close)}" if close else f"known: {', '.join(BLOCK_FORMATS)}"
-        raise ValueError(f"bfmt: unknown block format {bfmt!r}; {hint}")
+        raise ValueError(f"bfmt: unknown block format {bfmt!r}; {_other_kind(name) or hint}")
     return _ALIASES[name]
+
+
+def _other_kind(name: str) -> str:
+    """What takes a name that is none of blocks; "" where nothing does."""
+    if name.startswith("mixed"):
+        return "mixed formats are for quantize_mixed"
+    with suppress(ValueError):
+        return f"{get_format(name).name} is a plain format, for pack_tensor"
+    return ""

@@ -45,7 +45,10 @@ def check_range(array: Array, last: int, name: str, of: str = "") -> None:
         index = place(int(np.argmax((array < 0) | (array > min(last, limits.max)))), array.shape)
         value = int(array[index])
         what = f"a code of {of!r}" if of else "in range"
-        raise ValueError(f"{spell(name, index)} = {value:#x} is not {what}: 0..{last:#x}")
+        size = 8 * array.dtype.itemsize
+        signed = value < 0 and last == (1 << size) - 1  # of the codes' own width
+        cure = f"; {array.dtype.name} has a sign; take .view(np.uint{size})" if signed else ""
+        raise ValueError(f"{spell(name, index)} = {value:#x} is not {what}: 0..{last:#x}{cure}")
 
 
 def refuse_errors(bits: Array, src: Format | None, policy: Policy, name: str) -> None:

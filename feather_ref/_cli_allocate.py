@@ -15,8 +15,8 @@ from typing import Any
 
 import click
 
-from feather_ref._cli_output import FORCE, OUTPUT, check_free, check_stdout, is_stdout
-from feather_ref._cli_show import progress, show
+from feather_ref._cli_output import FORCE, INPUT, OUTPUT, check_free, check_stdout, is_stdout
+from feather_ref._cli_show import counted, progress, show
 from feather_ref._compare import printable
 from feather_ref._measures import MEASURES
 from feather_ref._planned import measure_file
@@ -25,7 +25,6 @@ from feather_ref.allocate import DEFAULT_FORMATS
 from feather_ref.files import load, replacing
 from feather_ref.repack import refuse_same
 
-_INPUT = click.Path(exists=True, dir_okay=False, path_type=Path)
 _TIMES = "seconds_per_value"
 
 
@@ -48,10 +47,10 @@ def _read_times(path: Path) -> dict[str, float]:
 
 
 @click.command()
-@click.argument("source", metavar="IN", type=_INPUT)
+@click.argument("source", metavar="IN", type=INPUT)
 @click.option("--budget", type=float, required=True, help="Bits a value in the mean; with --cost time, seconds in all.")
 @click.option("--cost", type=click.Choice(COSTS), default="bytes", show_default=True, help="What the budget is of.")
-@click.option("--times", "times_path", metavar="FILE", type=_INPUT, help="For --cost time: seconds a value, see above.")
+@click.option("--times", "times_path", metavar="FILE", type=INPUT, help="For --cost time: seconds a value, see above.")
 @click.option(
     "--formats", multiple=True, metavar="NAMES", callback=_read_formats, help="What to choose among. May be repeated."
 )
@@ -80,7 +79,8 @@ def allocate(
 
     IN is an .npy, .npz, .safetensors or .gguf file. The plan is the best that the budget allows; scales
     and selectors count. The error is summed over all values: mse as it is, sqnr as a share of
-    each tensor's own size. Other tensors, and those that are not selected, stay as they are.
+    each tensor's own size. SQNR bits: how much stronger the numbers are than the error; one more
+    halves the error. Other tensors, and those that are not selected, stay as they are.
 
     NAMES: mxfp4, nvfp4, mxfp6_e2m3, mxfp8, fp8_1x128, int4_g32, ...; mixed8, mixed6, mixed4, whose
     blocks choose their own split of the bits; and any FORMAT, as e4m3/row, e2m1/tensor, bf16.
@@ -154,7 +154,7 @@ def _show(plan: Plan) -> None:
     if timed:
         cost += f", {math.fsum(line.seconds or 0 for line in plan.tensors):.3g} seconds"
     best = "no plan within the budget is better" if plan.optimal else "it may not be the best"
-    click.echo(f"{len(plan.tensors)} tensors, {cost}; {plan.error} {plan.total_error:.4g}; {best}")
+    click.echo(f"{counted(len(plan.tensors), 'tensor')}, {cost}; {plan.error} {plan.total_error:.4g}; {best}")
 
 
 def _cells(line: PlanLine, timed: bool) -> tuple[str, ...]:

@@ -129,7 +129,7 @@ def check(
       $ feather-ref check block.f32.mxfp4.rne.sat.blk --run ./quantizer --seed 1
     """
     from feather_ref.conformance.pipe import judge_stream  # noqa: PLC0415 - NumPy work, for these commands alone
-    from feather_ref.conformance.process import judge_program  # noqa: PLC0415
+    from feather_ref.conformance.process import if_written, judge_program  # noqa: PLC0415
     from feather_ref.conformance.progress import bar  # noqa: PLC0415
 
     if sum(given is not None for given in (file, command, library_name)) > 1:
@@ -137,9 +137,12 @@ def check(
     if file is not None and ctx.get_parameter_source("timeout") is not ParameterSource.DEFAULT:
         raise click.UsageError("--timeout is for --run, --library and stdin; a file is never silent")
     s = _suite(vector_id, exhaustive, seed)
+    if seed is not None:
+        s.unseeded = _suite(vector_id, exhaustive, None).domain
     with bar(vector_id) as step:
         if command is not None or library_name is not None:
             report = judge_program(s, _program(s, command, library_name, as_hex, timeout), step)
+            report = report if library_name is None else if_written(s, report)
         elif file is not None:
             with file.open("rb") as stream:
                 report = judge_stream(s, stream, as_hex, None, step)
@@ -370,8 +373,17 @@ def _conform(impl: str, selection: Any, output: Path | None, shard: tuple[int, i
         writer.traits(traits, near)
         writer.close()
     lines = [*_outcome_lines(outcomes, adapter.name, runs.versions(adapter)), *_trait_lines(traits, near)]
+    if not any(map(adapter.can, ids)):
+        lines.append(_no_answer(adapter, selection))
     click.echo("\n".join(lines), err=is_stdout(output))
     return runs.exit_code(outcomes)
+
+
+def _no_answer(adapter: Any, selection: Any) -> str:
+    """That a library has none of what is asked, and what it has."""
+    asked = "that is selected" if selection.globs else f"of {', '.join(selection.formats)}"
+    has = ", ".join(dict.fromkeys(fmt for _, fmt in adapter.policies)) or "nothing"
+    return f"{adapter.name} answers no suite {asked}; it has {has}"
 
 
 def _scales(impl: str, formats: tuple[str, ...]) -> int:
@@ -408,6 +420,9 @@ def _outcome_lines(outcomes: Sequence[Any], name: str, versions: dict[str, str])
         status = "expected" if outcome.expected else outcome.report.status
         rows.setdefault(f"{op} {source if op == 'decode' else target}", Counter())[status] += 1
     rows = {key: counts for key, counts in rows.items() if set(counts) != {"unsupported"}}
+    if not rows:
+        yield "nothing ran"
+        return
     rows["all"] = sum(rows.values(), Counter())
     heads = [head for head in ("pass", "expected", *_STATUSES) if any(counts[head] for counts in rows.values())]
     width = max(map(len, rows))

@@ -48,6 +48,11 @@ def show_json(tree: object) -> None:
     click.echo(json.dumps(tree, indent=2, allow_nan=False))
 
 
+def counted(count: int, what: str) -> str:
+    """1 tensor, 2 tensors."""
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
 def finite(value: float | None) -> float | str | None:
     """JSON has no infinity."""
     return value if value is None or math.isfinite(value) else str(value)

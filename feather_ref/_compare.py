@@ -2,6 +2,8 @@
 
     w: 2 of 400 differ
       [0, 3]  7E 0 1111 110 = 448  7D 0 1111 101 = 416
+    b: 1 of 3 differ, by at most 0.5 at [1]
+      [1]  40000000 = 2.0  40200000 = 2.5
 
 Codes of one row are compared as codes, and their scales beside them, whatever their order and however many
 scales there are; a scale that is not there is 1::
@@ -24,6 +26,7 @@ Source: design of this project; the count and the two dumps are those of ggml's 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -106,21 +109,29 @@ def _compare_kinds(name: str, a: Tensor, b: Tensor, kinds: str) -> Comparison:
     if not any(packed) or a.shape != b.shape or not all(map(_has_values, (a, b))):
         return Comparison([kinds], False)
     if isinstance(a, PackedTensor) and isinstance(b, PackedTensor) and a.fmt == b.fmt:
-        return _joined([Comparison([kinds], True), _compare_packed(name, a, b)])
+        odd = ["order"] * (a.order != b.order) + ["shape of scales"] * (_scale_shape(a) != _scale_shape(b))
+        return _told(name, kinds, _compare_packed(name, a, b), a, " and ".join(odd))
     if isinstance(a, BlockTensor) and isinstance(b, BlockTensor) and _structure(a) == _structure(b):
-        return _joined([Comparison([kinds], True), _compare_blocks(name, a, b)])
+        return _told(name, kinds, _compare_blocks(name, a, b), a, "the name of the format")
     mine, theirs = (_values(tensor, exactly=all(packed)) for tensor in (a, b))
     wrong = np.flatnonzero((mine.view(np.uint64) != theirs.view(np.uint64)) & ~(np.isnan(mine) & np.isnan(theirs)))
     if not wrong.size:
         return Comparison([kinds, f"{name}: all {mine.size} values are equal"], True)
-    with np.errstate(invalid="ignore"):
-        distance = np.nan_to_num(np.abs(mine[wrong] - theirs[wrong]), nan=np.inf, posinf=np.inf)
-    far = int(np.argmax(distance))
-    most = f"by at most {distance[far]:.3g} at {list(place(int(wrong[far]), a.shape))}"
+    most = _most(mine[wrong], theirs[wrong], wrong, a.shape)
     lines = [kinds, f"{name}: {wrong.size} of {mine.size} values differ, {most}"]
     for flat in wrong[:SHOWN].tolist():
         lines.append(f"  {list(place(flat, a.shape))}  {mine[flat]:.{DIGITS}g}  {theirs[flat]:.{DIGITS}g}")
     return Comparison(lines, False)
+
+
+def _told(name: str, kinds: str, found: Comparison, tensor: PackedTensor | BlockTensor, odd: str) -> Comparison:
+    """What differs, or that nothing does but how it is stored."""
+    same = f"{name}: all {math.prod(tensor.shape)} codes are equal; they differ in {odd} alone"
+    return Comparison([kinds, *(found.lines or [same])], found.equal)
+
+
+def _scale_shape(tensor: PackedTensor) -> tuple[int, ...] | None:
+    return None if tensor.scale is None else tensor.scale.shape
 
 
 def _has_values(tensor: Tensor) -> bool:
@@ -190,6 +201,16 @@ def _kind(tensor: Tensor) -> str:
     return f"{tensor.dtype.newbyteorder('=')} {list(tensor.shape)}"
 
 
+def _most(mine: Array, theirs: Array, where: NDArray[np.intp], shape: tuple[int, ...]) -> str:
+    """The greatest distance; it is infinite to a NaN from anything else, and 0 between two."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        distance = np.abs(mine - theirs)
+    distance[np.isnan(distance)] = np.inf
+    distance[np.isnan(mine) & np.isnan(theirs)] = 0
+    far = int(np.argmax(distance))
+    return f"by at most {distance[far]:.3g} at {list(place(int(where[far]), shape))}"
+
+
 def _compare_arrays(name: str, a: Array, b: Array, fmt: Format | None) -> list[str]:
     """Elements whose bytes differ."""
     rows = [np.ascontiguousarray(x, x.dtype.newbyteorder(">")).reshape(-1).view(np.uint8) for x in (a, b)]
@@ -198,8 +219,14 @@ def _compare_arrays(name: str, a: Array, b: Array, fmt: Format | None) -> list[s
     if not wrong.size:
         return []
     lines = [f"{name}: {wrong.size} of {a.size} differ"]
+    floats = a.dtype.kind == "f" and fmt is not _FP32
+    if floats:
+        mine, theirs = (x.reshape(-1)[wrong].astype(np.promote_types(x.dtype, np.float64)) for x in (a, b))
+        lines[0] += f", {_most(mine, theirs, wrong, a.shape)}"
     for flat in wrong[:SHOWN].tolist():
         cells = [_dump(row[flat].tobytes(), a.dtype, fmt) for row in (left, right)]
+        if floats:
+            cells = [f"{cell} = {x.reshape(-1)[flat]!s}" for cell, x in zip(cells, (a, b), strict=True)]
         lines.append(f"  {list(place(flat, a.shape))}  {cells[0]}  {cells[1]}")
     return lines
 

@@ -93,6 +93,8 @@ def explain(
     Raises TypeError or ValueError naming the argument.
     """
     row = get_format(fmt)
+    if "word" in policies:
+        raise TypeError("unexpected argument 'word'; a word goes to explain_word")
     policy = resolve(row, **policies)
     if policy.rounding in STOCHASTIC:
         raise ValueError(
@@ -107,7 +109,12 @@ def explain(
 
 
 def _one_code(code: SupportsIndex, row: Format) -> int:
-    array = check_codes(np.asarray(code), row, "code")
+    given = np.asarray(code)
+    if given.dtype.kind == "f":
+        raise TypeError(f"code must be integers, got dtype {given.dtype}; a number goes to value={code}")
+    if given.dtype.kind == "U":
+        raise TypeError(f"code must be integers, got the text {code!r}; write a code as 0x7E, without quotes")
+    array = check_codes(given, row, "code")
     if array.shape:
         raise ValueError(f"code must be one integer, got shape {array.shape}")
     return int(array)

@@ -14,6 +14,12 @@ from feather_ref._export_parts import DENSE, PER_LINE, digits, fill, head
 from feather_ref._steps import Ranges, load_steps, nan_ranges
 from feather_ref.golden import Folder
 
+_ABOUT = {
+    "HI": "/// The last input of each line; the first follows the last of the line before.",
+    "Z": "/// The result of each line.",
+    "J": "/// Its judge digit.",
+}
+
 
 def rust(vector_id: str, folder: Folder) -> Iterator[str]:
     """The module of a list of runs, or of a table."""
@@ -63,7 +69,7 @@ def _hex(value: int, width: int = 1) -> str:
 
 
 def _table(name: str, kind: str, values: Sequence[int], bits: int) -> Iterator[str]:
-    yield f"static {name}: [{kind}; {len(values)}] = ["
+    yield f"{_ABOUT[name]}\npub static {name}: [{kind}; {len(values)}] = ["
     for i in range(0, len(values), PER_LINE):
         yield f"    {', '.join(_hex(value, digits(bits)) for value in values[i : i + PER_LINE])},"
     yield "];"

@@ -46,6 +46,7 @@ def read_number(text: str) -> Number:
     match = _HEX.fullmatch(text)
     if not match or not (match[2] or match[3]):
         hint = "; a code goes to decode, a hexadecimal number needs its exponent: 0x1.8p3" * text.startswith("0x")
+        hint = "; blanks stand between numbers, and a point before a fraction" if "," in text else hint
         raise ValueError(f"{text!r} is not a number{hint}")
     _check_exponent(text, match[4])
     magnitude = Fraction(int(match[2] + match[3], 16)) * Fraction(2) ** (int(match[4]) - 4 * len(match[3]))

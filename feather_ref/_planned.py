@@ -17,6 +17,7 @@ from feather_ref.allocate import DEFAULT_FORMATS, Measured, Plan, check_fits, fi
 from feather_ref.files import ByteOrder, PathLike, TensorFile, load, writer
 from feather_ref.formats import Format
 from feather_ref.repack import (
+    PACKED_ALREADY,
     Announced,
     Line,
     Progress,
@@ -86,7 +87,10 @@ def pack_planned(
     """
     with load(source) as tensors:
         refuse_same(tensors, target)
-        check_fits(plan, tensors.stored)
+        for name in tensors:
+            if name in plan.formats and why_copied(tensors, name, {name}) == PACKED_ALREADY:
+                raise ValueError(f"plan: tensor {short(name)} of {tensors.path} is packed already")
+        check_fits(plan, tensors.stored, str(tensors.path))
         choices = {name: parse_choice(fmt) for name, fmt in plan.formats.items()}
         announced = Announced({}, {}, {})
         for name in tensors:

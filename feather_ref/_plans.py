@@ -24,6 +24,7 @@ from feather_ref._safetensors import short
 KIND = "feather_ref.plan"
 VERSION = 1
 COSTS = ("bytes", "time")
+_NAMED = 5  # tensors of a file, in a message
 
 
 class HasForm(Protocol):
@@ -137,7 +138,8 @@ def read_plan(text: str | bytes) -> Plan:
     try:
         tree = json.loads(text, object_pairs_hook=_unique)
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"plan: it is not JSON: {error}") from None
+        why = "" if isinstance(error, UnicodeDecodeError) else f" ({error})"
+        raise ValueError(f"plan: it is not JSON{why}; `feather-ref allocate -o` writes a plan") from None
     if not isinstance(tree, dict) or tree.get("kind") != KIND:
         raise ValueError(f"plan: kind is not {KIND!r}: no plan of feather-ref allocate")
     if tree.get("version") != VERSION:
@@ -201,20 +203,23 @@ def _check(where: str, tree: dict[str, Any], fields: dict[str, Any]) -> None:
             raise ValueError(f"{where}: {name} is too large")
 
 
-def check_fits(plan: Plan, forms: Mapping[str, HasForm]) -> None:
+def check_fits(plan: Plan, forms: Mapping[str, HasForm], where: str = "the file") -> None:
     """Refuse a file that a plan was not made for.
 
-    forms: the tensors of the file.  Raises ValueError that says what differs.
+    forms: the tensors of the file.  where: its name.  Raises ValueError that says what differs.
     """
     for line in plan.tensors:
         form = forms.get(line.name)
         if form is None:
-            raise ValueError(f"plan: the file has no tensor {short(line.name)}")
+            names = [*map(short, forms)]
+            has = ", ".join([*names[:_NAMED], *["..."] * (len(names) > _NAMED)]) or "none"
+            raise ValueError(f"plan: it asks for {short(line.name)}; {where} has {has}")
         if form.shape != line.shape:
-            raise ValueError(f"plan: tensor {short(line.name)} has shape {list(form.shape)}, not {list(line.shape)}")
+            what = f"tensor {short(line.name)} has shape {list(form.shape)}, not {list(line.shape)}"
+            raise ValueError(f"plan: in {where} {what}")
     found = fingerprint(forms)
     if plan.header_sha256 and plan.header_sha256 != found:
         raise ValueError(
-            f"plan: made for a file with the header {plan.header_sha256[:16]}..., this one has {found[:16]}...: "
+            f"plan: made for a file with the header {plan.header_sha256[:16]}..., {where} has {found[:16]}...: "
             "its tensors have other names, dtypes or shapes"
         )

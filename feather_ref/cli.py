@@ -31,7 +31,8 @@ import numpy as np
 from feather_ref import __version__, _cli_allocate, _cli_conform, _cli_explore, _cli_export, _npy
 from feather_ref._anatomy import Number, decimal_text, fields_of, hex_code, hex_text, number_of, spaced
 from feather_ref._cli_end import orderly
-from feather_ref._cli_output import FORCE, OUTPUT, check_free, is_stdout, tensor_target
+from feather_ref._cli_output import FORCE, INPUT, OUTPUT, check_free, is_stdout, tensor_target
+from feather_ref._cli_show import counted
 from feather_ref._cli_show import finite as _finite
 from feather_ref._cli_show import progress as _progress
 from feather_ref._cli_show import show as _show
@@ -39,7 +40,7 @@ from feather_ref._cli_show import show_json as _show_json
 from feather_ref._compare import compare_tensors, printable
 from feather_ref._literal import encode_numbers, read_number
 from feather_ref._planned import pack_planned
-from feather_ref._plans import read_plan
+from feather_ref._plans import Plan, read_plan
 from feather_ref._rowjson import parse_row
 from feather_ref._sweep import Array
 from feather_ref.allocate import MIXED_FORMATS
@@ -50,9 +51,9 @@ from feather_ref.codes import CLASSES, classify
 from feather_ref.files import BYTE_ORDERS, Tensor, load
 from feather_ref.formats import FORMATS, Format
 from feather_ref.packing import ORDERS
-from feather_ref.policy import NANS, NEGATIVES, OVERFLOWS, SUBNORMALS
+from feather_ref.policy import NANS, NEGATIVES, OVERFLOWS, SHORT, SUBNORMALS
 from feather_ref.profiles import PROFILES
-from feather_ref.repack import FLOAT_NAMES, Line, inspect_file, pack_file, unpack_file
+from feather_ref.repack import FLOAT_NAMES, Line, choose, inspect_file, pack_file, unpack_file
 from feather_ref.rounding import DETERMINISTIC
 from feather_ref.tensors import SCALE_RULES, SCALES
 
@@ -174,12 +175,23 @@ def _read_nan(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 
 
 FORMAT = click.argument("fmt", metavar="FORMAT", callback=_read_format)
-INPUT = click.Path(exists=True, dir_okay=False, path_type=Path)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of columns.")
 
+
+def _named(option: str, names: Sequence[str], text: str) -> Callable[[Any], Any]:
+    """An option that takes one of some names, or its short name; the command gets the long one."""
+    short = [token for token, name in SHORT.items() if name in names]
+    taken, shown = click.Choice([*names, *short]), f"[{'|'.join(names)}]"
+    return click.option(option, type=taken, callback=_long_name, metavar=shown, help=text)
+
+
+def _long_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    return None if value is None else SHORT.get(value, value)
+
+
 _POLICIES: Sequence[Callable[[Any], Any]] = (
-    click.option("--rounding", type=click.Choice(DETERMINISTIC), help="Default: nearest_even."),
-    click.option("--overflow", type=click.Choice(OVERFLOWS), help="Beyond the greatest value. Default: the format's."),
+    _named("--rounding", DETERMINISTIC, "Or short: rne, rtz, ... Default: nearest_even."),
+    _named("--overflow", OVERFLOWS, "Beyond the greatest value; or short: sat, nonsat, ... Default: the format's."),
     click.option("--nan", callback=_read_nan, metavar="NAME|CODE", help=f"For NaN inputs: {', '.join(NANS)}, or 7F."),
     click.option("--negative", type=click.Choice(NEGATIVES), help="For formats without a sign."),
     click.option("--subnormals", type=click.Choice(SUBNORMALS), help="Default: keep."),
@@ -225,6 +237,17 @@ def _code(text: str) -> int:
     if code >> 64:
         raise ValueError(f"{text[:40]!r} is not a code: it has more than 64 bits")
     return code
+
+
+def _checked(codes: list[int] | int, texts: Sequence[str], fmt: Format, name: str) -> Array:
+    """Codes of a format; of the first that is too wide, whether a decimal number was meant."""
+    try:
+        return check_codes(codes, fmt, name)
+    except ValueError as error:
+        wide = next((text for text in texts if _code(text) > fmt.code_mask), "")
+        if not wide.isdecimal() or int(wide) > fmt.code_mask:
+            raise
+        raise ValueError(f"{error}; codes are hex: the decimal {wide} is {hex_code(int(wide), fmt)}") from error
 
 
 def _say_hex(texts: Sequence[str]) -> None:
@@ -320,7 +343,7 @@ def decode_(fmt: Format, codes: tuple[str, ...], as_json: bool) -> None:
       29    0 0101 001  0.28125
     """
     texts = _tokens(codes)
-    checked = check_codes([_code(text) for text in texts], fmt).tolist()
+    checked = _checked([_code(text) for text in texts], texts, fmt, "codes").tolist()
     _say_hex(texts)
     rows = [(hex_code(code, fmt), spaced(fields_of(fmt, code)), str(number_of(code, fmt))) for code in checked]
     _show(("code", "bits", "value"), rows, as_json)
@@ -376,7 +399,8 @@ def explain_(
         click.echo(str(explain_word(_code(word), fmt, order or "little")))
         return
     number = None if value is None else _as_python(read_number(value))
-    explanation = explain(fmt, None if code is None else _code(code), value=number, **given(choices))
+    known = None if code is None else int(_checked(_code(code), [code], fmt, "code"))
+    explanation = explain(fmt, known, value=number, **given(choices))
     if code is not None:
         shown = {table.head[0] for table in explanation.tables}
         used = {name for table, names in _TABLES.items() if table in shown for name in names}
@@ -543,8 +567,11 @@ def _format_cells(row: Format) -> tuple[str, ...]:
 @click.option("--kind", type=click.Choice(["codes", "words"]), help="What A holds, where it could be both.")
 @click.option("--order", type=click.Choice(ORDERS), help="Of lanes in words. Default: little.")
 @click.option("--nan-equal", is_flag=True, default=None, help="Any NaN is as good as another.")
+@click.option("--include", multiple=True, metavar="PATTERN", help="Only tensors called like this. May be repeated.")
 @policies
-def diff(a: str, b: str | None, x: Path | None, fmt: Format | None, **choices: Any) -> None:
+def diff(
+    a: str, b: str | None, x: Path | None, fmt: Format | None, include: tuple[str, ...], **choices: Any
+) -> None:  # fmt: skip
     """Compare two files, or codes with their input.
 
     Two files are compared bit by bit, packed tensors by their codes and scales, NaN too; what is packed
@@ -559,6 +586,7 @@ def diff(a: str, b: str | None, x: Path | None, fmt: Format | None, **choices: A
       $ feather-ref diff mine.npy theirs.npy --format e4m3
       $ feather-ref diff small.safetensors back.safetensors
       $ feather-ref diff mine.npy --x input.npy --format e4m3 --overflow nonsaturating
+      $ feather-ref diff small.safetensors --x model.safetensors --include layer.weight
     """
     if (b is None) == (x is None):
         raise click.UsageError("give a second file, or the input with --x")
@@ -567,7 +595,7 @@ def diff(a: str, b: str | None, x: Path | None, fmt: Format | None, **choices: A
     if x is None:
         if given(choices):
             raise click.UsageError(f"{_spelled(given(choices))} needs --x; two files are compared bit by bit")
-        left, right = _tensors(a), _tensors(str(b))
+        left, right = _tensors(a, include), _tensors(str(b), include)
         if fmt is not None and not any(_may_be_codes(each, fmt) for each in (*left.values(), *right.values())):
             raise click.UsageError(f"--format: no tensor of A or B is {code_dtype(fmt)}, as codes of {fmt} are")
         lines, equal = compare_tensors(left, right, fmt)
@@ -576,7 +604,7 @@ def diff(a: str, b: str | None, x: Path | None, fmt: Format | None, **choices: A
     from feather_ref.diff import diff as compare  # noqa: PLC0415 - for this command alone
 
     _check_choices(fmt, choices)
-    tensor, numbers = _single(a), _single(str(x))
+    tensor, numbers = _single(a, include), _single(str(x), include)
     if not isinstance(numbers, np.ndarray):
         numbers = numbers.dequantize()
     result = compare(tensor, numbers, fmt, **given(choices))
@@ -588,20 +616,24 @@ def _may_be_codes(tensor: Tensor, fmt: Format) -> bool:
     return isinstance(tensor, np.ndarray) and tensor.dtype.newbyteorder("=") == code_dtype(fmt)
 
 
-def _tensors(path: str) -> dict[str, Tensor]:
+def _tensors(path: str, include: Sequence[str]) -> dict[str, Tensor]:
+    """The tensors of a file that are included; a single one is, whatever its name."""
     if path == "-":
         if sys.stdin is None:
             raise click.UsageError("stdin is closed; give a file")
         data = sys.stdin.buffer.read()
         header = _npy.read_header(io.BytesIO(data), len(data))
         return {"-": header.arrange(np.frombuffer(data, header.dtype, offset=header.size))}
-    return dict(load(path))
+    tensors = load(path)
+    chosen = choose(tensors, include, ()) if len(tensors) > 1 else {*tensors}
+    return {name: tensors[name] for name in tensors if name in chosen}
 
 
-def _single(path: str) -> Tensor:
-    tensors = _tensors(path)
+def _single(path: str, include: Sequence[str]) -> Tensor:
+    tensors = _tensors(path, include)
     if len(tensors) != 1:
-        raise ValueError(f"{path}: holds {len(tensors)} tensors; one is wanted")
+        held = f"{path}: {'includes' if include else 'holds'} {len(tensors)} tensors"
+        raise ValueError(f"{held}; --x compares one with its input: choose it with --include")
     return next(iter(tensors.values()))
 
 
@@ -659,6 +691,8 @@ def pack(
     ggml_mxfp4, ggml_nvfp4, fp16, bf16 and fp32; it keeps the metadata of another. Of a model in parts
     IN is the first, model-00001-of-00003.gguf; either byte order is read. To stdout goes a .safetensors file.
 
+    SQNR bits: how much stronger the numbers are than the error; one more halves the error.
+
     \b
     Examples:
       $ feather-ref pack model.safetensors -o small.safetensors --format e4m3 --scale row
@@ -678,7 +712,7 @@ def pack(
     more = given({"byte_order": byte_order})
     with tensor_target(output, ".safetensors") as target, _progress() as progress:
         if plan_path is not None:
-            lines = pack_planned(source, target, read_plan(plan_path.read_bytes()), progress, **more)
+            lines = pack_planned(source, target, _plan(plan_path), progress, **more)
         elif fmt is not None:
             kind: Any = None if scale == "none" else scale
             lines = pack_file(source, target, fmt, kind, scale_rule, include, exclude, progress, **more, **rest)
@@ -706,7 +740,7 @@ def unpack(
     """Unpack the packed tensors of a file.
 
     The others are copied. An .npy file holds one tensor: choose it with --include. To stdout goes an
-    .npy file, which `diff` takes as "-".
+    .npy file, which `diff` takes as "-". SQNR bits are told by `pack` alone.
 
     \b
     Examples:
@@ -727,6 +761,14 @@ def unpack(
             click.echo(f"note: {target.suffix} has no place for metadata; {count} of it stayed behind", err=True)
 
 
+def _plan(path: Path) -> Plan:
+    """The plan of a file, which an error names."""
+    try:
+        return read_plan(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path}: {str(error).removeprefix('plan: ')}") from None
+
+
 def _check_output(output: Path, force: bool, source: Path, as_json: bool) -> None:
     """Whether a file of tensors may be written there."""
     check_free(force, source, output=output)
@@ -741,7 +783,7 @@ def _show_lines(lines: Sequence[Line], output: Path, as_json: bool) -> None:
         return
     head = ("tensor", "shape", "from", "to", "bytes", "becomes", "scale", "SQNR bits", "note")
     before, after = sum(line.bytes_before for line in lines), sum(line.bytes_after for line in lines)
-    total = f"{printable(str(output))}: {len(lines)} tensors, {before} bytes become {after}"
+    total = f"{printable(str(output))}: {counted(len(lines), 'tensor')}, {before} bytes become {after}"
     if is_stdout(output):
         click.echo(total, err=True)
         return
@@ -780,7 +822,7 @@ def inspect(source: Path, as_json: bool) -> None:
         facts_of_file = {"path": str(source), "bytes": size, "byte_order": byte_order, "metadata": metadata}
         _show_json({**facts_of_file, "tensors": rows})
         return
-    click.echo(f"{printable(str(source))}: {size} bytes, {len(facts)} tensors")
+    click.echo(f"{printable(str(source))}: {size} bytes, {counted(len(facts), 'tensor')}")
     if byte_order == "big":
         click.echo("  byte order: big")
     for key, text in metadata.items():

@@ -202,9 +202,11 @@ def _check_given(given: Array, x: Array, row: Format, kind: Kind | None) -> tupl
         raise ValueError(f"mine: uint32 of shape {given.shape} can be codes or words; say kind='codes' or kind='words'")
     chosen = [name for name in fits if fits[name] and kind in (None, name)]
     if not chosen:
+        long = x.ndim > 1 and given.shape in ((x.size,), (-(-x.size * row.storage_bits // 32),))
+        hint = "; if these are of one long row, give x.ravel()" * long
         raise ValueError(
             f"mine has dtype {given.dtype} and shape {given.shape}; codes have the shape {x.shape} of x, "
-            f"words are uint32 of shape {packed} (bytes: view them as uint32)"
+            f"words are uint32 of shape {packed} (bytes: view them as uint32){hint}"
         )
     if chosen == ["codes"]:
         return check_codes(given, row, "mine"), "codes"

@@ -10,6 +10,7 @@ Source: the formats, in `_safetensors`, `_npy` and `_gguf`.
 
 from __future__ import annotations
 
+import errno
 import itertools
 import math
 import os
@@ -430,6 +431,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     target = Path(os.path.realpath(path))  # a link stays a link
     if target.exists() and not target.is_file():
         raise ValueError(f"{path}: is there, and is not a file")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(target.parent))
     beside = target.with_name(f".{target.name[:80]}.{secrets.token_hex(4)}.tmp")
     try:
         with beside.open("xb") as file:

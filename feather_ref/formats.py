@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import Literal, SupportsIndex, get_args
+from typing import Any, Literal, SupportsIndex, get_args
 
 Kind = Literal["float", "integer", "table"]
 InfCoding = Literal["none", "ieee", "top"]
@@ -100,6 +100,20 @@ class Format:
 
     def __str__(self) -> str:
         return self.name
+
+    def __eq__(self, other: object) -> bool:
+        """Field by field, where -0 among the values is not 0."""
+        return self._identity == other._identity if isinstance(other, Format) else NotImplemented
+
+    def __hash__(self) -> int:
+        """Of the same."""
+        return hash(self._identity)
+
+    @cached_property
+    def _identity(self) -> tuple[Any, ...]:
+        """All fields, and the codes of -0, which Python takes for 0."""
+        zeros = tuple(code for code, v in enumerate(self.values) if v == 0 and math.copysign(1, v) < 0)
+        return *(getattr(self, name) for name in Format.__dataclass_fields__), zeros
 
     # --- fields -------------------------------------------------------------------------------
 
@@ -564,17 +578,17 @@ def get_format(fmt: object) -> Format:
     if row is None:
         close = difflib.get_close_matches(name, sorted(_ALIASES), n=5, cutoff=0.5)
         hint = f"; close: {', '.join(close)}" if close else f"; known: {', '.join(FORMATS)}"
-        hint = f"; {_HINTS[name]}" if name in _HINTS else hint
+        hint = next((f"; {text}" for names, text in _HINTS.items() if re.fullmatch(names, name)), hint)
         raise ValueError(f"fmt: unknown format {fmt!r}{hint}")
     return row
 
 
 _HINTS = {
-    "fp8": "say e4m3 or e5m2",
-    "float8": "say e4m3 or e5m2",
+    "fp8|float8": "say e4m3 or e5m2",
     "fp6": "say e3m2 or e2m3",
-    "fp64": "a source only: codes have at most 32 bits",
-    "float64": "a source only: codes have at most 32 bits",
+    "fp64|float64": "a source only: codes have at most 32 bits",
+    r"(ggml_)?(mx|nv)fp[468](_e\dm\d)?|fp8_(1x|block)128|u?int[48]_g\d+|q[48]_0": "a block format, for quantize_blocks",
+    r"mixed[468](_b64)?": "a mixed block format, for quantize_mixed",
 }
 
 

@@ -40,6 +40,8 @@ T = TypeVar("T")
 
 FLOAT_NAMES: tuple[str, ...] = get_args(FloatName)
 
+PACKED_ALREADY = "packed already"  # why a tensor is copied
+
 _FLOATS = ("F16", "BF16", "F32", "F64")
 _LABELS = {"float16": "F16", "float32": "F32", "float64": "F64"}
 
@@ -116,6 +118,8 @@ def pack_file(
     with load(source) as tensors:
         refuse_same(tensors, target)
         chosen = choose(tensors, include, exclude)
+        if exclude and not chosen:
+            raise ValueError(f"exclude: no tensor of {tensors.path} is left to pack")
         why = {
             name: why_copied(tensors, name, chosen) or _unfit(tensors.stored[name].shape, row, gguf) for name in tensors
         }
@@ -210,9 +214,9 @@ def why_copied(tensors: TensorFile, name: str, chosen: Collection[str]) -> str:
     if name not in chosen:
         return "not selected"
     if name in tensors.blocks:
-        return "packed already"
+        return PACKED_ALREADY
     if note is not None and (note.row.bits < 16 or note.scale or stored.dtype not in _FLOATS):
-        return "packed already"
+        return PACKED_ALREADY
     if stored.dtype not in _FLOATS and not stored.dtype.startswith(("float", "longdouble")):
         return "not float"
     return ""
@@ -262,6 +266,9 @@ def unpack_file(
         chosen = choose(tensors, include, exclude)
         single = os.fspath(target).lower().endswith(".npy")
         names = [name for name in tensors if name in chosen or not single]
+        if single and len(names) != 1:
+            what = f"an .npy file holds one tensor, not {len(names)}; choose one with --include (include=)"
+            raise ValueError(f"{os.fspath(target)}: {what}")
         packed = chosen & (tensors.notes.keys() | tensors.blocks.keys())
         unpacked = {name: _float_name(tensors, name, dtype) for name in names if name in packed}
         if dtype is not None and not unpacked:
@@ -439,7 +446,7 @@ def _describe(tensors: TensorFile, name: str) -> tuple[str, int, str]:
 
 
 def _scale_name(scale: Array | None) -> str:
-    return "none" if scale is None else "tensor" if scale.shape == () else "row"
+    return "none" if scale is None else "tensor" if scale.size == 1 else "row"
 
 
 def _shape(tensors: TensorFile, name: str) -> tuple[int, ...]:

@@ -209,7 +209,8 @@ def _check_name(name: str, value: object, known: tuple[str, ...]) -> None:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a name, got {type(value).__name__}")
     if value not in known:
-        raise ValueError(f"{name} must be one of {', '.join(known)}; got {value!r}")
+        none = ", or None" if known is SCALES else ""
+        raise ValueError(f"{name} must be one of {', '.join(known)}{none}; got {value!r}")
 
 
 def _check_shape(shape: Any) -> tuple[int, ...]:

@@ -26,9 +26,13 @@ static void judge(uint32_t in, uint32_t z, uint32_t j, int saturate) {
 }
 
 int main(int argc, char **argv) {
-    FILE *file = argc > 1 ? fopen(argv[1], "r") : NULL;
-    if (!file) {
+    if (argc < 2) {
         fprintf(stderr, "usage: judge FILE.run [every]\n");
+        return 2;
+    }
+    FILE *file = fopen(argv[1], "r");
+    if (!file) {
+        perror(argv[1]);
         return 2;
     }
     int saturate = strstr(argv[1], ".nonsat.") == NULL; /* what a file means is in its name */

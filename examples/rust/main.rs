@@ -49,9 +49,12 @@ fn parse(line: &str) -> Option<[u32; 4]> {
 }
 
 fn main() {
-    let path = std::env::args().nth(1).unwrap_or_default();
+    let Some(path) = std::env::args().nth(1) else {
+        eprintln!("usage: judge FILE.run");
+        exit(2)
+    };
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| {
-        eprintln!("usage: judge FILE.run ({path:?}: {error})");
+        eprintln!("{path}: {error}");
         exit(2)
     });
     let saturate = !path.contains(".nonsat."); // what a file means is in its name

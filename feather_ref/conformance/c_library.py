@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 Array = NDArray[Any]
+SIGNATURE = "void f(const void *in, void *out, size_t n)"
 FILL = 0xA5  # a result that is not written is not by chance a zero
 GUARD = 64  # bytes behind the results that stay as they are
 

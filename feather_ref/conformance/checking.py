@@ -24,7 +24,7 @@ from feather_ref.blocks import BlockFormat, get_block_format
 from feather_ref.conformance.block_vectors import block_id
 from feather_ref.conformance.c_library import Library
 from feather_ref.conformance.judge import Suite, live_suite, number_suite, refuse_idle, suite
-from feather_ref.conformance.process import CrashError, HangError, Isolated
+from feather_ref.conformance.process import CrashError, HangError, Isolated, if_written
 from feather_ref.conformance.recompute import as_values
 from feather_ref.conformance.report import Report, Status
 from feather_ref.conformance.tally import Batch, Tally
@@ -137,6 +137,8 @@ def check(
     run = scalar_function(fn, s) if scalar else array_function(fn, s)
     with _bar(progress, s.id) as step:
         report = run_function(s, run, step)
+    if isinstance(fn, Library):
+        report = if_written(s, report)
     if report.status == "error" and not scalar and _takes_one_number(run, s):
         report = replace(report, message=f"{report.message}; is it a function of one number? then scalar=True")
     said = ", ".join(f"{key}={value!r}" for key, value in s.question.policies.items())
@@ -165,6 +167,8 @@ def _check_blocks(
     refuse_idle(s, exhaustive, seed)
     with _bar(progress, s.id) as step:
         report = run_function(s, array_function(fn, s), step)
+    if isinstance(fn, Library):
+        report = if_written(s, report)
     said = f" (scale_rule={rule!r})" if op in ("block", "scale") else ""
     return Result(f"{bfmt.name} {op}{said}", report)
 

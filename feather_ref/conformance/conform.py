@@ -35,7 +35,7 @@ from feather_ref.conformance.adapters import Adapter
 from feather_ref.conformance.c_library import Library
 from feather_ref.conformance.checking import FAULTS, Progress, run_function
 from feather_ref.conformance.judge import all_ids, number_suite
-from feather_ref.conformance.process import Isolated
+from feather_ref.conformance.process import Isolated, if_written
 from feather_ref.conformance.recompute import pattern_dtype, row_named
 from feather_ref.conformance.report import Report
 from feather_ref.conformance.vectors import sibling
@@ -135,6 +135,8 @@ def run_one(adapter: Adapter, vector_id: str, selection: Selection, step: Progre
             message = f"the adapter makes no function: {type(error).__name__}: {error}"
             return Outcome(Report(vector_id, "error", s.domain, message=message))
         report = run_function(s, function, step, thorough=expected is None)
+    if isinstance(function, Isolated):
+        report = if_written(s, report)
     return judge_expectation(report, expected.reason, expected.classes) if expected else Outcome(report)
 
 

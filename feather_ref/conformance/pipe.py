@@ -44,7 +44,15 @@ _HEX = re.compile(rb"(0[xX])?[0-9a-fA-F]+")
 
 
 class ProtocolError(Exception):
-    """Results that are not one for each input, or no results at all by their form."""
+    """Results that are not one for each input, or no results at all by their form.
+
+    misread: whether it is known how they were meant; then nothing judged before is a verdict.
+    """
+
+    def __init__(self, message: str, misread: bool = False) -> None:
+        """As the class says."""
+        super().__init__(message)
+        self.misread = misread
 
 
 class SilenceError(Exception):
@@ -115,7 +123,7 @@ class Collector:
         if len(self._rest) > LONGEST:
             raise ProtocolError(f"line {self._line + 1} has more than {LONGEST} bytes")
         if max(self.count, self._line // LINES) > self.wanted + MORE:
-            raise ProtocolError(f"too many results: more than {MORE} beyond {self.wanted}{self._each()}{self._hint()}")
+            raise self._error(f"too many results: more than {MORE} beyond {self.wanted}{self._each()}", ended=False)
 
     def finish(self) -> None:
         """The end of the results: ProtocolError where they are too few or too many."""
@@ -127,15 +135,12 @@ class Collector:
             raise ProtocolError("nothing came: no result at all")
         if self._rest:
             whole = self.suite.result_dtype.itemsize
-            raise ProtocolError(f"ends within a result: {len(self._rest)} of its {whole} bytes{self._hint()}")
+            raise self._error(f"ends within a result: {len(self._rest)} of its {whole} bytes")
         if self.count < self.wanted:
-            raise ProtocolError(
-                f"too few results: {self.count} of {self.wanted}{self._each()}; the first input without one is "
-                f"{self.next_input()}{self._hint()}"
-            )
+            first = f"the first input without one is {self.next_input()}"
+            raise self._error(f"too few results: {self.count} of {self.wanted}{self._each()}; {first}")
         if self.count > self.wanted:
-            inputs = f"{self.suite.domain} inputs{self._each()}"
-            raise ProtocolError(f"too many results: {self.count} for {inputs}{self._hint()}")
+            raise self._error(f"too many results: {self.count} for {self.suite.domain} inputs{self._each()}")
 
     def notes(self) -> list[str]:
         """The lines with x or z."""
@@ -165,11 +170,22 @@ class Collector:
     def _each(self) -> str:
         return f" ({self.suite.width} for each block)" if self.suite.width > 1 else ""
 
-    def _hint(self) -> str:
+    def _error(self, message: str, ended: bool = True) -> ProtocolError:
+        """What is wrong, and how the results were meant, where that can be told.  ended: whether all have come."""
+        hint = self._hint(ended)
+        return ProtocolError(f"{message}; {hint}" if hint else message, misread=bool(hint))
+
+    def _hint(self, ended: bool) -> str:
         text = re.fullmatch(rb"[\x09-\x0d\x20-\x7e]*", self._start) is not None
-        if self.as_hex or not text or len(self._start) < 2:
-            return ""
-        return f"; it looks like text ({self._start[:20].decode()!r}): --hex reads results as text"
+        if not self.as_hex and text and len(self._start) >= 2:
+            return f"it looks like text ({self._start[:20].decode()!r}): --hex reads results as text"
+        if ended and 0 < self.count == self.suite.unseeded * self.suite.width:
+            return f"{self.suite.unseeded} inputs are what `gen` writes without --seed"
+        came, rest = divmod(self.received, self.wanted)
+        if ended and not self.as_hex and not rest and came in (1, 2, 4, 8):
+            dtype = self.suite.result_dtype
+            return f"exactly {_bytes(came)} came for each result, and {dtype}, {_bytes(dtype.itemsize)}, is wanted"
+        return ""
 
     def _take(self, data: bytes) -> None:
         if self.as_hex:
@@ -238,10 +254,16 @@ class Collector:
         self._batch = None
 
 
-def broken(s: Tally, status: Status, message: str, notes: tuple[str, ...] = ()) -> Report:
-    """The report of what did not come to its end; what was judged before is in it."""
+def _bytes(count: int) -> str:
+    return f"{count} byte{'s' if count > 1 else ''}"
+
+
+def broken(s: Tally, status: Status, reason: str | ProtocolError, notes: tuple[str, ...] = ()) -> Report:
+    """The report of what did not come to its end; what was judged before is in it, but for what was misread."""
+    if isinstance(reason, ProtocolError) and reason.misread:
+        return Report(s.id, status, s.domain, message=str(reason), notes=notes)
     found = s.report()
-    return replace(found, status=status, message=message, notes=(*found.notes, *notes))
+    return replace(found, status=status, message=str(reason), notes=(*found.notes, *notes))
 
 
 # --- streams ----------------------------------------------------------------------------------
@@ -294,7 +316,7 @@ def judge_stream(
                 collector.feed(block)
         collector.finish()
     except ProtocolError as error:
-        return broken(s, "error" if collector.received else "notrun", str(error), tuple(collector.notes()))
+        return broken(s, "error" if collector.received else "notrun", error, tuple(collector.notes()))
     except SilenceError:
         message = f"no result for {timeout:g} s after {collector.count}; the next input is {collector.next_input()}"
         return broken(s, "timeout", message, tuple(collector.notes()))

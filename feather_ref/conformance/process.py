@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feather_ref.conformance import c_process
-from feather_ref.conformance.c_library import Library, join
+from feather_ref.conformance.c_library import FILL, SIGNATURE, Library, join
 from feather_ref.conformance.pipe import (
     Collector,
     ProtocolError,
@@ -40,7 +40,7 @@ from feather_ref.conformance.tally import Batch, Tally
 
 Array = NDArray[Any]
 
-STDERR_LINES = 5  # that are shown
+STDERR, STDERR_LINES = "stderr: ", 5  # how they begin, and how many are shown
 LAST_WORDS = 5  # seconds for the thread that feeds a program which has ended
 SEARCHED = 1 << 20  # inputs after the last result among which a killer is looked for
 
@@ -132,6 +132,12 @@ class _Running:
         words = library_command(function.path, function.symbol, input_bytes, result_bytes)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._process = Program([*words, "calls"]).start(self._errors)
+        threading.Thread(target=self._clear, daemon=True).start()
+
+    def _clear(self) -> None:
+        """End what the process started as soon as it has ended: that may hold the pipe which is read."""
+        self._process.wait()
+        _end_children(self._process)
 
     def exchange(self, records: Array, results: Array, timeout: float) -> bool:
         """Fill the results; False where the process ended before."""
@@ -211,6 +217,14 @@ def judge_program(s: Tally, program: Program, step: Step | None = None) -> Repor
         return replace(found, notes=(*found.notes, *_said(errors)))
 
 
+def if_written(s: Tally, found: Report) -> Report:
+    """The report of a C function; no verdict on numbers where every result is still what the memory held before."""
+    if found.status != "fail" or not s.is_all(FILL):
+        return found
+    message = f"no result was written: all are {FILL:02X}, as before; the signature is {SIGNATURE}"
+    return Report(s.id, "error", s.domain, message=message, notes=tuple(n for n in found.notes if n.startswith(STDERR)))
+
+
 def _watch(s: Tally, program: Program, process: subprocess.Popen[bytes], step: Step | None) -> Report:
     collector = Collector(s, program.as_hex, step)
     try:
@@ -222,14 +236,14 @@ def _watch(s: Tally, program: Program, process: subprocess.Popen[bytes], step: S
     except (SilenceError, subprocess.TimeoutExpired):
         return _silent(s, program, collector)
     except ProtocolError as error:
-        return broken(s, "error", str(error))
+        return broken(s, "error", error)
     complete = collector.count >= collector.wanted
     if status and not complete:
         return _crashed(s, program, collector, status)
     try:
         collector.finish()
     except ProtocolError as error:
-        return broken(s, "error" if collector.received else "notrun", str(error), tuple(collector.notes()))
+        return broken(s, "error" if collector.received else "notrun", error, tuple(collector.notes()))
     if status:
         return broken(s, "error", f"all results came, but then {_exit_text(status)}", tuple(collector.notes()))
     try:
@@ -276,7 +290,7 @@ def _said(errors: IO[bytes]) -> list[str]:
     errors.seek(max(0, size - 4096))
     lines = [line for line in errors.read().decode(errors="backslashreplace").splitlines() if line.strip()]
     shown = ["".join(c if c.isprintable() else "." for c in line)[:200] for line in lines[-STDERR_LINES:]]
-    return [f"stderr: {line}" for line in shown]
+    return [f"{STDERR}{line}" for line in shown]
 
 
 # --- crashes ----------------------------------------------------------------------------------

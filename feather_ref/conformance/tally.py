@@ -55,7 +55,8 @@ class Inputs(Protocol):
 class Tally(ABC):
     """The inputs of one id, and what came out of them.
 
-    width: how many codes one input gives.  result_dtype: of each of them.
+    width: how many codes one input gives.  result_dtype: of each of them.  unseeded: how many inputs there
+    are without the seed, where that is noted.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Tally(ABC):
         self.vectors = vectors
         self.result_dtype = dtype
         self.width = width
+        self.unseeded = 0
         self._seen: dict[int, str] = {}
         self._judged = self._failed = self._unknown = self._classed = 0
         self._classes: Counter[str] = Counter()
@@ -132,6 +134,13 @@ class Tally(ABC):
         """Of the results, little-endian; of several batches, of their hashes in hex, in order."""
         parts = [self._seen[offset] for offset in sorted(self._seen)]
         return parts[0] if len(parts) == 1 else hashlib.sha256("".join(parts).encode()).hexdigest() if parts else ""
+
+    def is_all(self, byte: int) -> bool:
+        """Whether every result is made of one byte."""
+        sizes = {start: (stop - start) * self.width for start, stop in self._stops.items()}
+        filled = np.full(1, byte, np.uint8).repeat(self.result_dtype.itemsize).view(self.result_dtype)
+        hashes = {size: hash_of(filled.repeat(size)) for size in set(sizes.values())}
+        return self._seen == {start: hashes[size] for start, size in sizes.items()}
 
     # --- what each kind has of its own ----------------------------------------------------------
 

@@ -21,6 +21,8 @@ from feather_ref.policy import resolve
 
 @kept
 def _packing(words: bool, fmt: str | Format, n_bits: Any = None, **policies: Any) -> Packing:
+    if words and "order" in policies:
+        raise TypeError("order: kernels pack little alone; feather_ref.pack(x, fmt, order='big') packs the other")
     policy = resolve(get_format(fmt), **policies)
     checked = check_random(policy.rounding, None if n_bits is None else 0, n_bits, ())
     return Packing(policy, words, 0 if checked is None else checked[1])
@@ -106,7 +108,8 @@ def unpack(
         return made.run(calls.little(words), out, stream, scale)
     if fmt is None:
         raise TypeError("fmt is missing: words do not say what they hold")
-    return _unpacking(True, fmt, dtype, n)(words, out, stream)
+    count = n if n is None or type(n) is int else _whole(n)  # an array of one number may hold another tomorrow
+    return _unpacking(True, fmt, dtype, count)(words, out, stream)
 
 
 def _whole(n: Any) -> int:

@@ -44,12 +44,17 @@ def made(out: Any, given: Given, shape: tuple[int, ...], dtype: str, stream: int
     if out is None:
         return arrays.result(given, shape, dtype, stream)
     found = arrays.check_out(out, shape, dtype)
-    begin, x_begin = arrays.address(found), given.address
-    if begin < x_begin + int(given.array.nbytes) and x_begin < begin + int(found.nbytes):
-        raise ValueError("out shares memory with what is read")
+    check_apart(found, given.array)
     if not _target.SIMULATOR:
         check_devices(out=arrays.device_of(found), input=arrays.device_of(given.array))
     return found
+
+
+def check_apart(out: Any, read: Any) -> None:
+    """Refuse to write where another block still reads."""
+    begin, other = arrays.address(out), arrays.address(read)
+    if begin < other + int(read.nbytes) and other < begin + int(out.nbytes):
+        raise ValueError("out shares memory with what is read")
 
 
 def check_devices(**devices: int) -> None:

@@ -30,11 +30,14 @@ class ColumnsPlan:
         self._first = self._plan(min(each, columns))
         self.kernel, self.shape = self._first.kernel, self._first.shape
 
+    def __repr__(self) -> str:
+        return f"<ColumnsPlan of {self.columns} columns: {self.kernel.explain(*self.shape)[0]}>"
+
     def _plan(self, count: int) -> Plan:
         """The plan that takes so many columns at once."""
-        if count not in self._plans:
-            self._plans[count] = self._make(count)
-        return self._plans[count]
+        found = self._plans.get(count)
+        # Two threads take one plan: words go with a plan that is replaced, and a graph needs them.
+        return self._plans.setdefault(count, self._make(count)) if found is None else found
 
     def __call__(self, x: Any, out: Any = None, stream: Any = None) -> Any:
         """x @ W.T: the product of W with every row of x.

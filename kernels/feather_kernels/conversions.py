@@ -106,9 +106,13 @@ class Conversion(ABC):
         with calls.here(given):
             named = arrays.named_stream(stream, given, self.name)
             made = calls.made(out, given, work.y_shape, work.y_name, named)
-            beside = None if other is None else self.beside(other, given, named)
+            at = arrays.stream_of(stream, given)
+            with arrays.cupy_stream(at):  # what is copied must be there, and stay, for the launch
+                beside = None if other is None else self.beside(other, given, named)
+            if beside is not None and out is not None:
+                calls.check_apart(made, beside)
             if math.prod(work.size):
-                self._launch(given, made, work, beside, arrays.stream_of(stream, given))
+                self._launch(given, made, work, beside, at)
                 if other is None and given.lent and not _target.SIMULATOR:
                     self._keep(x, given, made, work)
         return arrays.give(given, made) if out is None else out
@@ -268,6 +272,8 @@ class Packing(Conversion):
             if found.shape != given.shape:
                 raise ValueError(f"random_bits on the GPU must have the shape of x, {given.shape}, got {found.shape}")
             calls.check_devices(random_bits=arrays.device_of(found.array), x=arrays.device_of(given.array))
+            if not found.lent and found.home == "torch" != given.home:  # on torch's stream, which is not that of x
+                raise ValueError("random_bits of torch must be contiguous where x is not torch's")
         else:
             checked: Any = check_random(self.policy.rounding, other, self.n_bits, given.shape)
             words = np.ascontiguousarray(checked[0], np.uint32)
@@ -364,11 +370,13 @@ def kept(make: Callable[..., Kept]) -> Callable[..., Kept]:
 
     An argument that cannot be a key goes to the function, which says what is wrong with it.
     """
-    known = lru_cache(256, typed=True)(make)
+    known = lru_cache(256, typed=True)(lambda inside, *given, **named: make(*given, **named))
 
     def conversion(*given: Any, **named: Any) -> Kept:
+        nan = named.get("nan")
+        inside = tuple(map(type, nan)) if isinstance(nan, tuple) else None  # 1 == True in there too
         try:
-            return known(*given, **named)
+            return known(inside, *given, **named)
         except TypeError:
             return make(*given, **named)
 

@@ -65,13 +65,10 @@ class Gemv(Vectors):
     def explain(self, n: int, k: int) -> list[str]:
         """What it is and how it divides the work, in lines."""
         loads = "128-bit" if self.aligned else "32-bit"
-        shares = f"{self.rows} rows a warp share a load of x, {self.splits} warps share a row"
-        across = f" and {self.parts} blocks do" if self.parts > 1 else ""
         early = "; it begins while the kernel before it ends" if self.overlap else ""
-        blocks = "" if self.shared is None else f" in blocks of {self.shared.size} with {self.shared.scale.name} scales"
         return [
-            f"gemv of {n} x {k} {self.fmt.name}{blocks}, x in {self.x}, result in {self.out}",
-            f"{shares}{across}; {loads} loads, {self.depth} at once{early}",
+            f"gemv of {n} x {k} {self.weights}, x in {self.x}, result in {self.out}",
+            f"{self.division}; {loads} loads, {self.depth} at once{early}",
         ]
 
     def job(self, x_aligned: bool = True) -> Job:

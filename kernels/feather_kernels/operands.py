@@ -80,6 +80,19 @@ class Product(ABC):
         """What it is and how it divides the work, in lines."""
 
     @property
+    def weights(self) -> str:
+        """What W holds, in words."""
+        shared = "" if self.shared is None else f" in blocks of {self.shared.size} with {self.shared.scale.name} scales"
+        return f"{self.fmt.name}{shared}"
+
+    @property
+    def division(self) -> str:
+        """Who shares a load of x, and a row, in words."""
+        rows = f"{self.warp_rows} rows a warp share a load of x" if self.warp_rows > 1 else "1 row a warp"
+        who = [f"{count} {what}" for count, what in ((self.splits, "warps"), (self.parts, "blocks")) if count > 1]
+        return f"{rows}, {' and '.join(who)} share a row" if who else f"{rows}, 1 warp a row"
+
+    @property
     def block_rows(self) -> int:
         """Rows of a block."""
         return self.warp_rows * (self.warps // self.splits)

@@ -64,6 +64,9 @@ class Plan:
             with self.here():
                 self._launcher(True)
 
+    def __repr__(self) -> str:
+        return f"<Plan: {self.kernel.explain(*self.shape)[0]}>"
+
     def here(self) -> Any:
         """A context in which the GPU of W is the current one."""
         if _target.SIMULATOR:
@@ -100,7 +103,9 @@ class Plan:
         if given.name != self._x_name:
             raise TypeError(f"x must be {self._x_name}, as prepared, got {given.name}")
         if given.shape != self._x_shape:
-            raise ValueError(f"x must have shape {self._x_shape}, got {given.shape}")
+            many = given.shape[1:] == self._x_shape and given.shape[0] > 1
+            cure = f"; for columns, prepare(W, columns={given.shape[0]})" if many else ""
+            raise ValueError(f"x must have shape {self._x_shape}, got {given.shape}{cure}")
         at = arrays.stream_of(stream, given)
         made = calls.made(out, given, self._y_shape, self._dtype, None if stream is None else at)
         if not _target.SIMULATOR:
@@ -160,7 +165,8 @@ class Plan:
     def explain(self) -> str:
         """Which kernel runs, why, and how long it should take."""
         lines = self.kernel.explain(*self.shape)
-        lines.append(f"one launch of {self._grid[0]} blocks of {self.kernel.threads} threads reads {self.nbytes} bytes")
+        blocks = f"{self._grid[0]} block{'s' * (self._grid[0] != 1)}"
+        lines.append(f"one launch of {blocks} of {self.kernel.threads} threads reads {self.nbytes} bytes")
         if _target.SIMULATOR:
             return "\n".join([*lines, "in the simulator: no time is predicted"])
         bandwidth = gpu.bandwidth()

@@ -223,5 +223,21 @@ def gemv(
     if len(shape) == 2 and not shape[0]:
         raise ValueError(f"x must have a column or more, got shape {tuple(shape)}")
     columns = max(2, shape[0]) if len(shape) == 2 else 1  # of one column too x is (c, k), where that was given
-    plan = prepare(W, x=name, out=dtype, bias=bias, mode=mode, columns=columns)
+    with arrays.cupy_stream(_stream_of_call(x, stream)):  # what goes up is gone with the plan, in that order
+        plan = prepare(W, x=name, out=dtype, bias=bias, mode=mode, columns=columns)
     return plan(x, out=out, stream=stream)
+
+
+def _stream_of_call(x: Any, stream: Any) -> int | None:
+    """The address of the stream that x is multiplied on; None is CuPy's current one.
+
+    Raises ValueError where it is captured: a graph would read what is gone when the call returns.
+    """
+    if _target.SIMULATOR:
+        return None
+    at = None if stream is None else arrays.stream_address(stream)
+    if at is None and arrays.is_torch(x) and x.is_cuda:
+        at = arrays.torch_stream()(arrays.device_of(x))
+    if gpu.capturing()(gpu.current_stream(gpu.current_device()) if at is None else at):
+        raise ValueError("stream: it is captured, and the plan of gemv goes when it returns; prepare one, and keep it")
+    return at

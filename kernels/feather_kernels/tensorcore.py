@@ -74,11 +74,9 @@ class Columns(Tiles):
     def explain(self, n: int, k: int) -> list[str]:
         """What it is and how it divides the work, in lines."""
         loads = "128-bit" if self.aligned else "32-bit"
-        across = f" and {self.parts} blocks do" if self.parts > 1 else ""
         return [
-            f"mma of {n} x {k} {self.fmt.name} and up to {COLUMNS} columns of x in {self.x}, result in {self.out}",
-            f"{ROWS * self.tiles} rows a warp share a load of x, {self.splits} warps share a row{across}; "
-            f"{loads} loads, {2 * self.tiles * self.depth} at once",
+            f"mma of {n} x {k} {self.weights}, and up to {COLUMNS} columns of x in {self.x}, result in {self.out}",
+            f"{self.division}; {loads} loads, {2 * self.tiles * self.depth} at once",
         ]
 
     def make(self) -> Function:

@@ -223,6 +223,7 @@ def test_values_come_from_stdin(arguments: tuple[str, ...]) -> None:
         (["--profile", "ml_dtypes"], ["465", "-nan"], ["7F", "FF"]),
         (["--profile", "ml_dtypes", "--overflow", "saturate"], ["465"], ["7E"]),
         (["--rounding", "toward_positive"], ["0.29"], ["2A"]),
+        (["--rounding", "rup", "--overflow", "nonsat"], ["0.29", "465"], ["2A", "7F"]),
     ],
 )
 def test_policies(options: list[str], texts: list[str], codes: list[str]) -> None:
@@ -379,6 +380,8 @@ def test_explain_takes_one_thing(arguments: tuple[str, ...]) -> None:
     [
         (("encode", "e4m3", "abc"), "'abc' is not a number"),
         (("encode", "e4m3", "0x7E"), "a code goes to decode"),
+        (("encode", "e4m3", "0.3,", "0.5"), "'0.3,' is not a number; blanks stand between numbers"),
+        (("encode", "e4m3", "1", "--overflow", "rne"), "'rne' is not one of"),
         (("encode", "e4m3", "1e999999999"), "the exponent is beyond 100000"),
         (("encode", "e2m1", "1", "nan"), "value[1] is NaN, which is an error for 'e2m1'"),
         (("encode", "e2m1", "1", "--nan", "canonical"), "format 'e2m1' has no NaN"),
@@ -389,6 +392,8 @@ def test_explain_takes_one_thing(arguments: tuple[str, ...]) -> None:
         (("encode", "e2m1", "1", "--overflow", "ocp_table3"), "has neither Inf nor NaN"),
         (("encode", '{"name": "wide", "bits": 40, "kind": "integer"}', "1"), "codes have at most 32"),
         (("decode", "e4m3", "100"), "codes[0] = 0x100 is not a code of 'e4m3'"),
+        (("decode", "e4m3", "29", "126"), "'e4m3': 0..0xff; codes are hex: the decimal 126 is 7E"),
+        (("explain", "e4m3", "--code", "126"), "'e4m3': 0..0xff; codes are hex: the decimal 126 is 7E"),
         (("decode", "e4m3", "F" * 17), "'FFFFFFFFFFFFFFFFF' is not a code: it has more than 64 bits"),
         (("explain", "e4m3", "--code", "0b" + "1" * 65), "is not a code: it has more than 64 bits"),
         (("decode", "e4m3", "7G"), "'7G' is not a code"),

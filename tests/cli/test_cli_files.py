@@ -35,7 +35,7 @@ def test_pack_prints_what_became_of_each_tensor(folder: Path) -> None:
     ]  # fmt: skip
     assert table["ids"] == ["ids", "[3]", "I64", "I64", "24", "24", "-", "-", "copied: not float"]
     assert table["w"][:7] == ["w", "[4, 6]", "F32", "F8_E4M3", "96", "40", "row"]
-    assert table["b"][:7] == ["b", "[6]", "F64", "F8_E4M3", "48", "10", "row"]
+    assert table["b"][:7] == ["b", "[6]", "F64", "F8_E4M3", "48", "10", "tensor"]  # one row: the word of `inspect`
     assert 4 < float(table["w"][7]) < 8
     assert total == ["small.safetensors: 3 tensors, 168 bytes become 74"]
 
@@ -123,8 +123,44 @@ def test_diff_of_many_tensors(folder: Path) -> None:
     files.save("y.npz", {"p": -0.0, "r": np.nan})
     result = run("diff", "x.npz", "y.npz")
     assert result.output.splitlines() == [
-        "q: only in A", "r: only in B", "p: 1 of 1 differ", "  []  3FF0000000000000  8000000000000000",
+        "q: only in A", "r: only in B", "p: 1 of 1 differ, by at most 1 at []",
+        "  []  3FF0000000000000 = 1.0  8000000000000000 = -0.0",
     ]  # fmt: skip
+
+
+def test_diff_of_floats_says_how_far(folder: Path) -> None:
+    """0.1 and 3 are 0x2E66 and 0x4200 in float16; any NaN is 0 from another, and infinitely far from a number."""
+    for name, dtype, bits in (("a", "<u2", [0x2E66, 0x7E00, 0x4200]), ("b", ">u2", [0x2E66, 0x7E01, 0x4000])):
+        np.save(f"{name}.npy", np.array(bits, dtype).view(f"{dtype[0]}f2"))
+    assert run("diff", "a.npy", "b.npy").output.splitlines() == [
+        "a: 2 of 3 differ, by at most 1 at [2]", "  [1]  7E00 = nan  7E01 = nan", "  [2]  4200 = 3.0  4000 = 2.0",
+    ]  # fmt: skip
+    np.save("c.npy", np.float32([np.nan, -3e38, 0.1]))
+    np.save("d.npy", np.float32([1, 3e38, 0.1]))
+    assert run("diff", "c.npy", "d.npy").output.splitlines()[0] == "c: 2 of 3 differ, by at most inf at [0]"
+
+
+def test_one_of_several_is_compared_with_its_input(folder: Path) -> None:
+    ok(*PACK)
+    both = ("diff", "small.safetensors", "--x", "model.safetensors")
+    assert refused(*both) == (
+        "small.safetensors: holds 3 tensors; --x compares one with its input: choose it with --include"
+    )
+    assert "small.safetensors: includes 2 tensors" in refused(*both, "--include", "[wb]")
+    assert "is called like 'v'" in refused(*both, "--include", "v")
+    assert ok(*both, "--include", "w").startswith("all 24 codes equal e4m3")
+    np.save("other.npy", np.ones((4, 6), np.float32))
+    assert run("diff", "small.safetensors", "--x", "other.npy", "--include", "w").exit_code == 1
+    ok(*PACK[:3], "less.safetensors", *PACK[4:], "--exclude", "b")
+    assert run("diff", "small.safetensors", "less.safetensors").exit_code == 1
+    assert ok("diff", "small.safetensors", "less.safetensors", "--include", "[!b]*") == "equal\n"
+
+
+def test_one_tensor_is_no_tensors(folder: Path) -> None:
+    np.save("x.npy", np.ones(3, np.float32))
+    assert ok("pack", "x.npy", "-o", "x.safetensors", "--format", "e4m3").endswith(": 1 tensor, 12 bytes become 3\n")
+    assert ok("inspect", "x.npy").splitlines()[0].endswith(" bytes, 1 tensor")
+    assert "\n1 tensor, " in ok("allocate", "x.npy", "--budget", "16")
 
 
 def test_diff_of_what_is_packed_and_what_is_not(folder: Path) -> None:
@@ -167,7 +203,10 @@ def packed(codes: list[int], scale: Any = None, order: Any = "little", shape: tu
 @pytest.mark.parametrize(
     ("b", "lines"),
     [
-        (packed([0x38, 0x80, 0x7F, 0x40], [[1], [1]], "big"), []),  # lanes have no part in it, and 1 is as good as none
+        (packed([0x38, 0x80, 0x7F, 0x40], [[1], [1]], "big"), [  # lanes have no part in it, and 1 is as good as none
+            "a: all 4 codes are equal; they differ in order and shape of scales alone",
+        ]),
+        (packed([0x38, 0x80, 0x7F, 0x40], None, "big"), ["a: all 4 codes are equal; they differ in order alone"]),
         (packed([0x38, 0x00, 0xFF, 0x40], 1.0), [
             "a: 2 of 4 differ",
             "  [0, 1]  80 1 0000 000 = -0  00 0 0000 000 = 0",
@@ -187,7 +226,7 @@ def test_diff_of_codes_that_are_stored_in_two_ways(b: Any, lines: list[str], fol
     result = run("diff", "a.safetensors", "b.safetensors")
     head, *said = result.output.splitlines()
     assert head.startswith("a: A is e4m3 [2, 2], little, no scale; B is e4m3 [2, 2], ")
-    assert (said, result.exit_code) == (lines, bool(lines))
+    assert (said, result.exit_code) == (lines, "differ in" not in lines[0])
 
 
 def test_diff_of_two_formats_is_exact(folder: Path) -> None:
@@ -255,7 +294,12 @@ def test_diff_against_the_input(folder: Path) -> None:
     [
         (("pack", "model.safetensors", "-o", "model.safetensors", "--format", "e4m3"), "is the input itself"),
         (("pack", "model.safetensors", "-o", "a.npz", "--format", "e4m3"), ".npz holds no packed tensor"),
-        (("pack", "model.safetensors", "-o", "no/a.safetensors", "--format", "e4m3"), "No such file or directory"),
+        (("pack", "model.safetensors", "-o", "no/a.safetensors", "--format", "e4m3"), "output: there is no folder no"),
+        (("pack", "model.safetensors", "-o", "a.safetensors", "--format", "e4m3", "--exclude", "*"), "is left to pack"),
+        (("pack", "-", "-o", "a.safetensors", "--format", "e4m3"), "stdin is read by encode, decode, check, and diff"),
+        (("inspect", "-"), "stdin is read by"),
+        (("allocate", "-", "--budget", "4"), "stdin is read by"),
+        (("unpack", "model.safetensors", "-o", "-"), ": stdout: an .npy file holds one tensor, not 3; choose one with"),
         (("pack", "model.safetensors", "-o", "a.safetensors"), "give a --format, or a --plan"),
         (
             ("pack", "model.safetensors", "-o", "a.safetensors", "--format", "e4m3", "--include", "x*"),

@@ -12,12 +12,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 
 from command import apart, ok, refused, run
 from feather_ref import files
 from feather_ref._cli_end import Ended, orderly
+from feather_ref._cli_output import binary_stdout
 from feather_ref.cli import cli
 
 ID = "convert.f32.e4m3.rne.sat.run"
@@ -54,6 +56,17 @@ def test_a_file_is_replaced_with_force_alone(name: str, folder: Path) -> None:
     assert run(*WRITERS[name], name, "--force").exit_code == 0
     assert len(Path(name).read_bytes()) > 3
     assert sorted(os.listdir()) == sorted({"model.safetensors", "packed.safetensors", name})
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_folder_that_is_not_there_is_named(name: str, folder: Path) -> None:
+    option = {"-o": "output", "--draw": "draw", "--json": "json"}[WRITERS[name][-1]]
+    assert refused(*WRITERS[name], f"no/{name}") == f"{option}: there is no folder no"
+
+
+def test_a_folder_that_is_not_there_is_named_in_python(folder: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"there is no such folder: '.*no'$"):
+        files.save("no/x.npy", {"x": X})
 
 
 def test_every_command_that_writes_is_in_the_list() -> None:
@@ -97,6 +110,12 @@ def test_a_dash_is_stdout(folder: Path) -> None:
     assert sorted(os.listdir()) == sorted(
         {"model.safetensors", "packed.safetensors", "back.npy"} | WRITERS.keys() - {"back.npz", "plan.svg"}
     )
+
+
+def test_bytes_are_not_for_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    with pytest.raises(click.UsageError, match="is not for a terminal; say --hex, or -o FILE"):
+        binary_stdout("--hex, or -o FILE")
 
 
 def test_unpack_can_be_piped_into_diff(folder: Path) -> None:

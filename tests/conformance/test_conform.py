@@ -211,6 +211,9 @@ def test_nothing_ran_is_3() -> None:
     assert conform.exit_code([found]) == 3 and conform.exit_code([]) == 3
     result = run("--impl", "numpy", "--format", "e4m3")
     assert result.exit_code == 3
+    assert result.output.splitlines()[1:] == ["nothing ran", "numpy answers no suite of e4m3; it has fp16"]
+    result = run("--impl", "numpy", "--suite", "convert.f32.e4m3.rne.sat.run")
+    assert result.output.splitlines()[-1] == "numpy answers no suite that is selected; it has fp16"
 
 
 MINE = """
@@ -239,7 +242,9 @@ def test_an_adapter_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ("tensorflow", ValueError, "impl must be one of gfloat, ml_dtypes, numpy, torch, or module:object"),
         ("no_such_module:x", ValueError, "no_such_module"),
         ("feather_ref:nothing", ValueError, "has no 'nothing'"),
-        ("builtins:dict", TypeError, "must be an Adapter or make one, got dict"),
+        ("builtins:dict", TypeError, "dict must be an Adapter, or a function without .* makes one, got dict$"),
+        ("math:pi", TypeError, "pi must be an Adapter, or a function .*, got float$"),
+        ("feather_ref:encode", TypeError, r"got function; for a converter alone: conformance.check\(encode, 'e4m3'\)$"),
     ],
 )
 def test_bad_adapters(name: str, error: type[Exception], text: str) -> None:

@@ -205,6 +205,34 @@ def test_text_where_binary_is_wanted_is_recognised() -> None:
     assert found.status == "error" and "--hex reads results as text" in found.message
 
 
+@pytest.mark.parametrize(
+    ("vector_id", "dtype", "text"),
+    [
+        (ID, "<u4", "3072 for 768 inputs; exactly 4 bytes came for each result, and uint8, 1 byte, is wanted"),
+        ("convert.f32.f16.rne.nonsat.run", "u1", "exactly 1 byte came for each result, and uint16, 2 bytes, is wanted"),
+    ],
+)
+def test_results_of_another_width_are_no_verdicts(vector_id: str, dtype: str, text: str) -> None:
+    s = suite(vector_id)
+    found = judge_stream(s, io.BytesIO(np.full(s.domain, 0x81, dtype).tobytes()), False)
+    assert (found.status, found.judged, found.lines, found.classes) == ("error", 0, (), {})
+    assert found.message.endswith(text)
+    plain = judge_stream(suite(ID), io.BytesIO(bytes(4 * 768 + 1)), False)  # of no width
+    assert plain.message == "too many results: 3073 for 768 inputs" and plain.judged == 768
+
+
+@pytest.mark.parametrize("vector_id", [ID, "block.f32.mxfp4.rne.sat.blk"])
+def test_inputs_without_the_seed_are_recognised(vector_id: str, tmp_path: Path) -> None:
+    s, out = suite(vector_id), tmp_path / "out.bin"
+    out.write_bytes(bytes(s.domain * s.width))
+    result = run("check", vector_id, str(out), "--seed", "1")
+    assert result.exit_code == 2
+    assert result.output.endswith(f"; {s.domain} inputs are what `gen` writes without --seed\n")
+    assert len(result.output.splitlines()) == 1
+    out.write_bytes(bytes(s.domain * s.width - s.width))
+    assert "without --seed" not in run("check", vector_id, str(out), "--seed", "1").output
+
+
 def test_x_and_z_are_unknown_in_every_spelling() -> None:
     lines = [f"{code:02X}" for code in answers()]
     for i, digits in enumerate(("xx", "XX", "0X", "z7", "Zz", "?0", "0xzz", "x")):

@@ -5,13 +5,17 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
-from feather_ref.conformance import check, library
+from feather_ref.cli import cli
+from feather_ref.conformance import check, conform, library
+from feather_ref.conformance.adapters import Adapter
 from feather_ref.conformance.process import CrashError, HangError, Isolated
 
 HEAD = """
@@ -32,6 +36,7 @@ void dies(const void *in, void *out, size_t n) {
 void segfault(const void *in, void *out, size_t n) {
     for (size_t i = 0; i < n; i++) if (((const uint32_t *)in)[i] == 0x7F800000) *(volatile int *)8 = 0;
 }
+void orphans(const void *in, void *out, size_t n) { if (fork() == 0) { sleep(30); _exit(0); } abort(); }
 void leaves(const void *in, void *out, size_t n) { exit(0); }
 void complains(const void *in, void *out, size_t n) { fprintf(stderr, "no licence\\n"); exit(4); }
 void hangs(const void *in, void *out, size_t n) { for (;;) sleep(1); }
@@ -66,6 +71,26 @@ def isolated(path: Path, symbol: str, result: object = np.uint8, timeout: float 
 def test_a_crash_is_a_verdict_with_its_input(symbol: str, text: str, faults: Path) -> None:
     result = check(library(faults, symbol), "e4m3")
     assert (result.report.status, text in str(result), bool(result)) == ("crash", True, False), str(result)
+
+
+WRITES_NOTHING = HEAD + """
+uint8_t one(float x) { return x > 1; }
+void partly(const void *in, void *out, size_t n) { if (n) ((uint8_t *)out)[n - 1] = 0; }
+"""
+
+
+def test_a_function_of_another_signature_is_no_verdict(library_of: Callable[[str], Path]) -> None:
+    path = library_of(WRITES_NOTHING)
+    text = "no result was written: all are A5, as before; the signature is void f(const void *in, void *out, size_t n)"
+    for fmt in ("e4m3", "mxfp4", "fp16"):
+        report = check(library(path, "one"), fmt).report
+        assert (report.status, report.message, report.lines) == ("error", text, ()), fmt
+    assert check(library(path, "partly"), "e4m3").report.status == "fail"
+    result = CliRunner().invoke(cli, ["check", "convert.f32.e4m3.rne.sat.run", "--library", f"{path}:one"])
+    assert (result.exit_code, result.output) == (2, f"error convert.f32.e4m3.rne.sat.run: {text}\n")
+    made = Adapter("c", {}, ("fp32",), {("convert", "e4m3"): frozenset({"rne.sat"})}, lambda _: library(path, "one"))
+    found = conform.run_one(made, "convert.f32.e4m3.rne.sat.run", conform.Selection())
+    assert (found.report.status, found.report.message) == ("error", text)
 
 
 def test_a_function_that_does_not_end(faults: Path) -> None:
@@ -145,3 +170,11 @@ print(function._running._process.pid)
     done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True)
     assert done.stderr == ""
     assert not Path(f"/proc/{int(done.stdout)}").exists()
+
+
+def test_what_a_function_starts_does_not_keep_the_judge(faults: Path) -> None:
+    """A child has the pipe of the results too: it would not close, and no timeout would end that."""
+    function, begin = Isolated(library(faults, "orphans"), np.dtype(np.uint8), timeout=15), time.monotonic()
+    with pytest.raises(CrashError, match="SIGABRT"):
+        function(ONE)
+    assert time.monotonic() - begin < 10

@@ -74,7 +74,7 @@ def test_what_is_said_of_negatives_is_asked() -> None:
     assert check(by("e8m0"), "e8m0", negative="nan")
 
 
-LAZY = "#include <stddef.h>\nvoid encode(const void *in, void *out, size_t n) { (void)in; (void)out; (void)n; }\n"
+LAZY = "#include <stddef.h>\nvoid encode(const void *in, void *out, size_t n) { if (n > 1) *(char *)out = 0; }\n"
 
 
 def test_a_row_of_ones_own_is_not_judged_by_its_name() -> None:
@@ -88,7 +88,10 @@ def test_a_row_of_ones_own_is_not_judged_by_its_name() -> None:
 def test_a_library_that_leaves_results_unwritten_fails(library_of: Callable[[str], Path]) -> None:
     lazy = library_of(LAZY)
     result = check(library(lazy, "encode"), "e4m3")
-    assert result.report.failed > 700 and "in=00000000 (0) got=A5" in str(result)
+    assert result.report.failed > 700 and "in=1D400000 (2.54109884e-21) got=A5" in str(result)
+    none = library_of(LAZY.replace("n > 1", "n == 0"))
+    result = check(library(none, "encode"), "e4m3")
+    assert result.report.status == "error" and "no result was written" in str(result)
 
 
 BEYOND = """

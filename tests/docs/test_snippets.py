@@ -82,6 +82,16 @@ def test_commands_print_what_they_say(page: Path) -> None:
                 assert answered(command) == wanted, command
 
 
+def test_the_adapter_of_the_page_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (source,) = [text for _, text, _ in blocks(DOCS / "judge.md") if "import Adapter" in text]
+    (tmp_path / "own_mine.py").write_text(source, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    arguments = ["conform", "--impl", "own_mine:adapter", "--suite", "convert.f32.e4m3.*.run"]
+    result = CliRunner().invoke(cli, arguments, prog_name="feather-ref")
+    assert result.exit_code == 0, result.output
+    assert re.search(r"^all +2 ", result.output, re.MULTILINE), result.output
+
+
 @every
 def test_commands_that_only_stand_there_exist(page: Path) -> None:
     """Those of ```bash blocks read and write files; their names, options and vectors are looked up."""

@@ -115,6 +115,31 @@ def test_commands(name: str, work: Path) -> None:
         check_counterexamples(wrong)
 
 
+@pytest.mark.parametrize(("fault", "status"), [("", 0), (" ^ u8::from(x == 0x7F80_0000)", 101)])
+def test_the_loop_over_an_exported_module(fault: str, status: int, work: Path) -> None:
+    """Infinity is the last input of a line."""
+    need(*TOOLS["rust"])
+    folder = work / "rust"
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    (export,) = re.findall(r"`(feather-ref export [^`]*)`", text)
+    (loop,) = re.findall(r"```rust\n(.*?)```", text, re.DOTALL)
+    program = f"mod vector;\nfn encode(x: u32) -> u8 {{ vector::expected(x){fault} }}\nfn main() {{\n{loop}}}\n"
+    (folder / "loop.rs").write_text(program, encoding="ascii")
+    done = run(f"{export} && rustc --edition 2021 -D warnings loop.rs -o loop && ./loop", folder)
+    assert done.returncode == status, done.stderr
+    assert status == 0 or "in=7F800000, want=7E" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["c", "rust"])
+def test_no_file_is_said(name: str, work: Path) -> None:
+    need(*TOOLS[name])
+    build = next(line for line, _ in commands(name) if "-o build/judge" in line)
+    assert run(f"mkdir -p build && {build}", work / name).returncode == 0
+    for start, said in (("build/judge", "usage: judge FILE.run"), ("build/judge no.run", "no.run: No such file")):
+        done = run(start, work / name)
+        assert done.returncode == 2 and done.stderr.startswith(said), done.stderr
+
+
 def test_cpp(work: Path) -> None:
     need(*TOOLS["cpp"])
     shown = run_all("cpp", work, CUDA_INCLUDE=cuda_include())

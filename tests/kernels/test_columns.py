@@ -3,7 +3,10 @@
 Sums of small whole numbers are exact in any order, so there every bit is known.
 """
 
+import threading
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ import feather_ref as fr
 from feather_kernels import products, tensorcore
 from feather_kernels.columns import ColumnsPlan
 from feather_kernels.matvec import Gemv
+from feather_kernels.operands import Shared
 from feather_kernels.tensorcore import Columns
 from feather_ref import ops
 from kernel_inputs import packed_codes, same_bits
@@ -94,7 +98,7 @@ def test_parts_meet_in_the_last_block(k: int) -> None:
     plan = fk.prepare(W, columns=3, cut=fk.Cut(16, 1, 2, 1, 3))
     for factor in (np.float16(1), np.float16(2)):
         assert same_bits(plan(factor * x), ops.matmul(factor * x, W))
-    assert "and 3 blocks do" in plan.explain()
+    assert "16 rows a warp share a load of x, 3 blocks share a row; " in plan.explain()
 
 
 @pytest.mark.parametrize("name", ["e4m3", "e5m2", "e4m3fnuz"])
@@ -320,7 +324,10 @@ def test_explain_names_the_kernel() -> None:
     need_cores()
     plan = fk.prepare(whole_numbers("e4m3", (20, 64), 1), columns=4)
     assert plan.order() is None
-    assert "tensor cores: up to 8 columns a launch\nmma of 20 x 64 e4m3" in plan.explain()
+    assert "tensor cores: up to 8 columns a launch\nmma of 20 x 64 e4m3, and up to" in plan.explain()
+    assert repr(plan).startswith("<ColumnsPlan of 4 columns: mma of 20 x 64 e4m3, and up to 8 columns of x in fp16")
+    of_blocks = Columns(fr.get_format("e2m1"), "fp16", shared=Shared(32, 1, fr.get_format("e8m0")))
+    assert of_blocks.explain(8, 64)[0].startswith("mma of 8 x 64 e2m1 in blocks of 32 with e8m0 scales, and up to")
     assert plan.nbytes == 20 * 64
 
 
@@ -344,3 +351,21 @@ def test_a_cut_of_tensor_cores_has_whole_tiles() -> None:
     need_cores()
     with pytest.raises(ValueError, match="a multiple of 16 rows, got 4"):
         fk.prepare(fr.pack_tensor(np.ones((2, 8)), "e4m3"), columns=2, cut=fk.Cut(4, 1))
+
+
+def test_threads_that_ask_at_once_have_one_plan() -> None:
+    """A plan that another one replaces is freed, and its words with it, which a captured graph still needs."""
+    both, got = threading.Barrier(2), []
+
+    def make(count: int) -> Any:
+        if count == 3:
+            both.wait(10)
+        return SimpleNamespace(kernel=None, shape=(1, 1))
+
+    plan = ColumnsPlan(8, 8, make, "")
+    threads = [threading.Thread(target=lambda: got.append(plan._plan(3))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert got[0] is got[1] is plan._plan(3)

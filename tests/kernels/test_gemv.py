@@ -1,5 +1,7 @@
 """gemv: bit for bit what `feather_ref.ops.replay` makes of the stated order."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 
 import feather_kernels as fk
 import feather_ref as fr
-from feather_kernels import _target
+from feather_kernels import _target, arrays, gpu, products
 from feather_kernels.cuts import choose_cut
 from feather_kernels.matvec import Gemv
 from feather_ref import ops
@@ -181,7 +183,9 @@ def test_blocks_and_words_for_rows() -> None:
 
 
 def test_explain_names_kernel_and_bytes() -> None:
-    text = fk.prepare(matrix(fr.get_format("e4m3"), 4, 64, 1)).explain()
+    plan = fk.prepare(matrix(fr.get_format("e4m3"), 4, 64, 1))
+    assert repr(plan) == "<Plan: gemv of 4 x 64 e4m3, x in fp16, result in fp32>"
+    text = plan.explain()
     assert "gemv of 4 x 64 e4m3, x in fp16, result in fp32" in text
     assert "reads 256 bytes" in text
 
@@ -197,6 +201,8 @@ def test_explain_names_kernel_and_bytes() -> None:
         (lambda W: fk.prepare(W, bias=np.zeros(3, np.float32)), ValueError, "bias must have 2 elements"),
         (lambda W: fk.prepare(W)(np.zeros(8, np.float32)), TypeError, "x must be float16, as prepared, got float32"),
         (lambda W: fk.prepare(W)(np.zeros(7, np.float16)), ValueError, r"x must have shape \(8,\), got \(7,\)"),
+        (lambda W: fk.prepare(W)(np.zeros((3, 8), np.float16)), ValueError, r"for columns, prepare\(W, columns=3\)"),
+        (lambda W: fk.pack(np.zeros(8, "f2"), "e4m3", order="big"), TypeError, "order: kernels pack little alone"),
         (lambda W: fk.gemv(fk.prepare(W), np.zeros(8, np.float16), bias=np.zeros(2)), TypeError, "bias, dtype and"),
     ],
 )
@@ -267,3 +273,35 @@ def test_a_plan_has_its_own_choices(given: dict[str, Any]) -> None:
     plan = fk.prepare(fr.pack_tensor(np.ones((2, 8)), "e4m3"))
     with pytest.raises(TypeError, match="bias, dtype and mode belong to prepare; W is a Plan"):
         fk.gemv(plan, np.ones(8, np.float16), **given)
+
+
+@pytest.mark.skipif(not _target.SIMULATOR, reason="says what a GPU would")
+def test_what_gemv_uploads_lives_on_the_stream_of_the_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory that is freed on another stream is used again while the launch still reads it; a graph always does."""
+    entered: list[Any] = []
+
+    @contextmanager
+    def cupy_stream(at: Any) -> Iterator[None]:
+        entered.append(at)
+        yield
+        entered.append("left")
+
+    def prepare(*given: Any, **named: Any) -> Any:
+        entered.append("made")
+        return lambda x, out, stream: entered.append("run")
+
+    monkeypatch.setattr(_target, "SIMULATOR", False)
+    monkeypatch.setattr(arrays, "cupy_stream", cupy_stream)
+    monkeypatch.setattr(products, "prepare", prepare)
+    monkeypatch.setattr(gpu, "current_device", lambda: 0)
+    monkeypatch.setattr(gpu, "current_stream", lambda device: 5)
+    monkeypatch.setattr(gpu, "capturing", lambda: lambda stream: stream == 6)
+    W: Any = None
+    fk.gemv(W, np.ones(8, np.float16), stream=77)
+    assert entered == [77, "made", "left", "run"]
+    with pytest.raises(ValueError, match="it is captured"):
+        fk.gemv(W, np.ones(8, np.float16), stream=6)
+    monkeypatch.setattr(gpu, "current_stream", lambda device: 6)
+    with pytest.raises(ValueError, match="it is captured"):
+        fk.gemv(W, np.ones(8, np.float16))
+    assert entered[4:] == []

@@ -162,5 +162,8 @@ def test_explain_names_blocks_and_parts() -> None:
     W = blocks(fr.get_block_format("nvfp4"), 4, 64, 1)
     text = fk.prepare(W, cut=fk.Cut(1, 1, 4, 1, 2)).explain()
     assert "gemv of 4 x 64 e2m1 in blocks of 16 with ue4m3 scales" in text
-    assert "2 blocks do" in text
+    assert "1 row a warp, 2 blocks share a row; " in text
     assert f"reads {4 * 32 + 16 + 4} bytes" in text
+    text = fk.prepare(W, cut=fk.Cut(1, 1, 4)).explain()
+    assert "1 row a warp, 1 warp a row; " in text
+    assert "one launch of 1 block of 128 threads" in text

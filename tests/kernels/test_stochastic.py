@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 
 import feather_kernels as fk
 import feather_ref as fr
-from feather_kernels import _target, exhaustive
+from feather_kernels import _target, arrays, exhaustive
 from feather_kernels.encoders import make_noisy_encoder
 from feather_ref import golden
 from feather_ref.policy import resolve
@@ -172,3 +174,43 @@ def test_every_float32_by_the_oracle_s_vectors() -> None:
             return fk.encode(x, asked.target, random_bits=random, n_bits=asked.n_bits, **asked.policies)
 
         assert exhaustive.judge(name, codes_of, name, progress=False)
+
+
+@simulated
+def test_out_is_not_over_random_bits() -> None:
+    """Of bf16, lane i lies over the bits of number i / 2, which another thread may not have read yet."""
+    x, random = np.full(64, 1.03, np.float32), noise((64,), 4)
+    given = {"rounding": "stochastic_a", "n_bits": 4}
+    for out in (random.view(np.uint16)[:64], random.view(np.uint16)[64:]):
+        with pytest.raises(ValueError, match="out shares memory with what is read"):
+            fk.encode(x, "bf16", random_bits=random, out=out, **given)
+    with pytest.raises(ValueError, match="out shares memory with what is read"):
+        fk.pack(x, "e4m3", random_bits=random, out=random[:16], **given)
+    assert same_bits(random, noise((64,), 4))
+
+
+@simulated
+def test_random_bits_of_the_host_go_up_on_the_stream_that_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch's current stream is not CuPy's: elsewhere they come too late, and their memory goes too early."""
+    streams: list[Any] = [None]
+    uploads: list[Any] = []
+
+    @contextmanager
+    def cupy_stream(at: Any) -> Iterator[None]:
+        streams.append(at)
+        yield
+        streams.pop()
+
+    def upload(array: Any) -> Any:
+        uploads.append(streams[-1])
+        return array
+
+    take, x = arrays.take, np.ones(4, np.float32)
+    monkeypatch.setattr(arrays, "take", lambda given, name: take(given, name)._replace(home="torch"))
+    monkeypatch.setattr(arrays, "stream_of", lambda stream, given, name="x": 77)
+    monkeypatch.setattr(arrays, "give", lambda given, made: made)
+    monkeypatch.setattr(arrays, "result", lambda given, shape, dtype, stream: np.empty(shape, dtype))
+    monkeypatch.setattr(arrays, "cupy_stream", cupy_stream)
+    monkeypatch.setattr(arrays, "upload", upload)
+    fk.encode(x, "e4m3", rounding="stochastic_a", n_bits=4, random_bits=[1, 2, 3, 4])
+    assert uploads[-1] == 77

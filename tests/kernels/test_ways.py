@@ -40,6 +40,13 @@ def test_what_python_calls_equal_is_still_told_apart() -> None:
     for nan, text in ((True, "nan must be a name, got bool"), ([1], "nan must be")):
         with pytest.raises(TypeError, match=text):
             fk.encode(x, "e4m3", nan=nan)
+    assert fk.encode(x, "e4m3", nan=(1, 255)).tolist() == [0x38, 1]
+    with pytest.raises(TypeError, match="nan must be"):
+        fk.encode(x, "e4m3", nan=(True, 255))
+    count: Any = type("Count", (), {"value": 1, "__index__": lambda self: self.value})()
+    assert fk.unpack(np.zeros(1, np.uint32), "e4m3", count).shape == (1,)
+    count.value = 2
+    assert fk.unpack(np.zeros(1, np.uint32), "e4m3", count).shape == (2,)
     assert fk.unpack(np.zeros(1, np.uint32), "e4m3", 1).shape == (1,)
     with pytest.raises(TypeError, match="n must be an int, got bool"):
         fk.unpack(np.zeros(1, np.uint32), "e4m3", True)

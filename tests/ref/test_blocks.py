@@ -385,6 +385,8 @@ def test_a_tensor_that_does_not_fit_together(kwargs: dict[str, Any], error: type
     ("kwargs", "error", "text"),
     [
         ({"bfmt": "mxfp9"}, ValueError, "unknown block format"),
+        ({"bfmt": "mixed4"}, ValueError, "unknown block format 'mixed4'; mixed formats are for quantize_mixed"),
+        ({"bfmt": "f32"}, ValueError, "unknown block format 'f32'; fp32 is a plain format, for pack_tensor"),
         ({"bfmt": 4}, TypeError, "bfmt must be the name of a block format or a BlockFormat, got int"),
         ({"bfmt": "zzz"}, ValueError, "known: mxfp8_e4m3"),
         ({"scale_rule": "ceiling"}, ValueError, "scale_rule must be one of floor, ceil, .*; got 'ceiling'"),

@@ -869,7 +869,9 @@ def test_colours_stand_out_in_light_and_dark(role: str, paper: str) -> None:
     [
         (lambda: explain("e4m3", 256), ValueError, "code = 0x100 is not a code of 'e4m3'"),
         (lambda: explain("e4m3", -1), ValueError, "code = -0x1 is not"),
-        (lambda: explain("e4m3", 1.5), TypeError, "code must be integers"),
+        (lambda: explain("e4m3", 1.5), TypeError, "got dtype float64; a number goes to value=1.5"),
+        (lambda: explain("e4m3", "0x7E"), TypeError, "got the text '0x7E'; write a code as 0x7E"),
+        (lambda: explain("e4m3", word=3), TypeError, "unexpected argument 'word'; a word goes to explain_word"),
         (lambda: explain("e4m3", [1]), ValueError, r"code must be one integer, got shape \(1,\)"),
         (lambda: explain("e4m3", 1, value=2), ValueError, "give a code or a value, not both"),
         (lambda: explain("e4m3", value="0.3"), TypeError, "value must be a real number, got str"),

@@ -127,6 +127,23 @@ def test_an_unknown_name_lists_the_close_ones(name: str, close: str) -> None:
         get_format(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "to"),
+    [
+        *(
+            (name, "a block format, for quantize_blocks")
+            for row in fr.BLOCK_FORMATS.values()
+            for name in (row.name, *row.aliases)
+            if name != "mxint8"  # an element too
+        ),
+        *((name, "a mixed block format, for quantize_mixed") for name in fr.MIXED_FORMATS),
+    ],
+)
+def test_a_name_of_blocks_is_sent_where_it_belongs(name: str, to: str) -> None:
+    with pytest.raises(ValueError, match=rf"fmt: unknown format '{name}'; {to}$"):
+        get_format(name)
+
+
 @pytest.mark.parametrize("name", ["", "qqqqqqqqqq", "torch.", "binary8p3", "minifloat(4)", "minifloat(4,3,7)"])
 def test_a_name_like_no_other_lists_something(name: str) -> None:
     with pytest.raises(ValueError, match=r"fmt: unknown format .*; (known|close): "):
@@ -645,3 +662,12 @@ def test_the_counter_of_names_sees_names(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text('"""uf11 in a docstring."""\nX = {"nf4": 1}  # int8\ndef f(e2m1):\n    "bf16"\n    return "fp16"\n')
     assert strings_and_names(path) == {"X", "nf4", "def", "f", "e2m1", "return", "fp16"}
+
+
+def test_two_tables_that_differ_in_the_sign_of_zero_are_two_formats() -> None:
+    """-0.0 == 0.0, and one of them got what was kept for the other."""
+    plus, minus = (Format("t", bits=1, kind="table", values=(zero, 1.0)) for zero in (0.0, -0.0))
+    assert plus != minus
+    assert [np.signbit(fr.decode(np.zeros(1, np.uint8), row))[0] for row in (plus, minus)] == [False, True]
+    assert minus == pickle.loads(pickle.dumps(minus)) == dataclasses.replace(minus)
+    assert len({plus, minus, copy.copy(minus)}) == 2

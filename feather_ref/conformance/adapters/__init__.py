@@ -14,6 +14,7 @@ Source: design of this project.
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -113,6 +114,15 @@ def own_module(name: str) -> ModuleType:
         raise ImportError(f"{error}; is its folder on PYTHONPATH?") from error
 
 
+def _takes_arguments(function: object) -> bool:
+    """Whether an object cannot be called without one, or not at all."""
+    try:
+        inspect.signature(function).bind()  # type: ignore[arg-type]  # a TypeError, too
+    except (TypeError, ValueError) as error:
+        return isinstance(error, TypeError)  # ValueError: one of C that does not say
+    return False
+
+
 def load(name: str) -> Adapter:
     """An adapter by its name, or by module:object.
 
@@ -123,7 +133,7 @@ def load(name: str) -> Adapter:
         raise ValueError(f"impl must be one of {', '.join(KNOWN)}, or module:object; got {name!r}")
     try:
         found = getattr(own_module(module), attribute)
-        made = found if isinstance(found, Adapter) else found()
+        made = found if isinstance(found, Adapter) or _takes_arguments(found) else found()
     except ImportError as error:
         raise ValueError(f"impl={name!r}: {error}") from error
     except AttributeError as error:
@@ -131,7 +141,10 @@ def load(name: str) -> Adapter:
     except (Exception, SystemExit) as error:
         raise ValueError(f"impl={name!r}: {type(error).__name__}: {error}") from error
     if not isinstance(made, Adapter):
-        raise TypeError(f"impl={name!r}: {attribute} must be an Adapter or make one, got {type(made).__name__}")
+        alone = f"; for a converter alone: conformance.check({attribute}, 'e4m3')"
+        own = alone if made is found and callable(found) else ""
+        what = "an Adapter, or a function without arguments that makes one"
+        raise TypeError(f"impl={name!r}: {attribute} must be {what}, got {type(made).__name__}{own}")
     if not all(isinstance(key, str) and isinstance(value, str) for key, value in made.versions.items()):
         raise TypeError(f"impl={name!r}: versions must be names and texts, got {dict(made.versions)!r}")
     for op, fmt in made.policies:
