@@ -175,14 +175,6 @@ def capturing() -> Callable[[int], bool]:
     return told
 
 
-def capture_id(stream: int) -> int:
-    """What tells the capture that the stream at an address takes part in from every other."""
-    status, found, nothing = ctypes.c_int(), ctypes.c_uint64(), ctypes.c_void_p()
-    told = ctypes.byref(status), ctypes.byref(found)
-    _ask("cuStreamGetCaptureInfo_v2", ctypes.c_void_p(stream), *told, nothing, nothing, nothing)
-    return found.value
-
-
 @contextmanager
 def relaxed() -> Iterator[None]:
     """Meanwhile this thread may allocate, free and load, which else spoils a capture, were it another thread's."""

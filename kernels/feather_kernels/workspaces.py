@@ -1,15 +1,14 @@
-"""Where blocks that share rows meet: words of their own for every stream, and for every capture of a graph.
+"""Where blocks that share rows meet: words of their own for every stream, and for every captured launch.
 
 Launches on one stream follow each other and may meet in the same words; those on two streams may run at
-once.  A captured launch runs later, on whatever stream its graph is launched: what it meets in is that of
-its capture, and stays as long as the plan does.  (Two graphs of one capture write the same result, so that
-they cannot run at once anyway.)
+once.  A captured launch runs later, in whatever branch of its graph: what it meets in is its own, and stays
+as long as the plan does.  (Two graphs of one capture write the same result, so that they cannot run at
+once anyway.)
 
 A stream is known by its id, which is never given again, as its address is.  The words are zero between two
 launches: the last block to come leaves its counter as it was.
 
-Source: CUDA Driver API 13.0, cuStreamGetId, cuStreamGetCaptureInfo; CUDA Runtime API 13.0, cudaFree, which waits
-for what runs.
+Source: CUDA Driver API 13.0, cuStreamGetId; CUDA Runtime API 13.0, cudaFree, which waits for what runs.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class Workspaces:
         """Say how many words a launch needs."""
         self.words = words
         self._streams: dict[int, Words] = {}
-        self._captures: dict[tuple[int, int, int], Words] = {}  # address 2 is a stream of each thread
+        self._captured: list[Words] = []
         self._threads, self._lock = threading.local(), threading.Lock()
 
     def host(self) -> Any:
@@ -66,7 +65,7 @@ class Workspaces:
         if stream <= _LEGACY:
             return self._streams.get(0) or self._of_stream(0)
         if gpu.capturing()(stream):  # it tells no id then
-            return self._of_capture((gpu.capture_id(stream), stream, threading.get_ident()))
+            return self._of_capture()
         own = gpu.stream_id(stream)
         return self._streams.get(own) or self._of_stream(own)
 
@@ -78,8 +77,8 @@ class Workspaces:
                 self._streams[own] = Words(self.words)
             return self._streams[own]
 
-    def _of_capture(self, key: tuple[int, int, int]) -> Words:
+    def _of_capture(self) -> Words:
+        words = Words(self.words)
         with self._lock:
-            if key not in self._captures:
-                self._captures[key] = Words(self.words)
-            return self._captures[key]
+            self._captured.append(words)
+        return words
