@@ -88,8 +88,8 @@ def take(x: Any, name: str) -> Given:
     if is_cupy(x) and not _target.SIMULATOR and x.flags.c_contiguous:
         return Given(x, dtype_name(x), "cupy")
     if is_torch(x):
-        if x.is_cuda and not _target.SIMULATOR:
-            return Given(x.contiguous(), dtype_name(x), "torch", x.is_contiguous())
+        if x.is_cuda and not _target.SIMULATOR:  # torch may note a sign beside the memory, where it lies otherwise
+            return Given(x.resolve_neg().contiguous(), dtype_name(x), "torch", x.is_contiguous() and not x.is_neg())
         if x.is_cuda:
             raise ValueError(f"{name} is on a GPU, and the kernels run in the simulator (FEATHER_TARGET)")
         return take(_torch_to_numpy(x), name)._replace(home="torch on the host")
@@ -134,7 +134,7 @@ def _take_device(x: Any, name: str) -> Given:
 
 def _torch_to_numpy(x: Any) -> Any:
     """A host tensor as NumPy; bfloat16 by its bits, under its own name where NumPy knows it."""
-    x = x.detach().contiguous()
+    x = x.detach().resolve_neg().contiguous()
     if dtype_name(x) != "bfloat16":
         return x.numpy()
     try:

@@ -4,7 +4,7 @@ A plan writes two addresses and launches.  What is not exactly as before is answ
 goes the long way, which says what is wrong or makes it right; nothing is refused here.  A test is
 one attribute of an array::
 
-    x        dtype, shape, contiguous, address on 16 bytes, GPU, which is the current one
+    x        dtype, shape, contiguous, sign, address on 16 bytes, GPU, which is the current one
     out      None, or type, dtype, shape, contiguous, GPU; and not over x
     stream   None is the library's current one; a named one only where nothing is allocated
 
@@ -111,7 +111,7 @@ def _for_torch(seen: Any, y_shape: tuple[int, ...], y_name: str, fixed: Fixed) -
         if x.dtype is not x_dtype or x.shape != x_shape or x.get_device() != device or not x.is_contiguous():
             return None
         address = x.data_ptr()
-        if address & 15 or (several and current_device() != device):
+        if x.is_neg() or address & 15 or (several and current_device() != device):
             return None
         if out is None:
             if stream is not None:

@@ -86,6 +86,15 @@ def test_a_dtype_that_dlpack_gives_and_no_kernel_takes() -> None:
         fk.encode(OnlyDlpack(here(np.zeros(3, np.complex64))), "e4m3")
 
 
+def test_a_sign_that_torch_notes_beside_the_memory() -> None:
+    torch = pytest.importorskip("torch")
+    place = "cpu" if _target.SIMULATOR else "cuda"
+    x = torch.ones(8, device=place)
+    for _ in range(2):  # the first call of a kind, and a later one
+        assert fk.encode(x, "e4m3").tolist() == [0x38] * 8
+        assert fk.encode(torch._neg_view(x), "e4m3").tolist() == [0xB8] * 8
+
+
 def test_torch_on_the_host_comes_back_to_torch() -> None:
     torch = pytest.importorskip("torch")
     W = fr.pack_tensor(np.ones((2, 8)), "e4m3")
