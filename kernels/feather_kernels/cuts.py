@@ -95,7 +95,7 @@ def choose_tiles(g: Columns, n: int, k: int, multiprocessors: int) -> Columns:
     blocks = -(-n // (ROWS * tiles))
     wanted = 1 if 2 * blocks > multiprocessors else 4 if 4 * blocks > multiprocessors else 8
     parts = next(parts for parts in (8, 4, 2, 1) if parts <= max(1, min(wanted, k // (4 * g.lanes * warps))))
-    registers = 64 if byte and tiles == 2 else None
+    registers = 64 if byte and tiles == 2 and not g.short else None  # sm_75 takes more, and would spill
     return replace(g, tiles=tiles, splits=warps, warps=warps, parts=parts, registers=registers)
 
 
