@@ -26,7 +26,7 @@ def make_multiply(g: Tiles) -> Function:
     tiles, lanes = g.tiles, g.lanes
     group_lanes, group_words = g.fmt.period
     groups, group_pairs, pairs = WORDS // group_words, group_lanes // 2, lanes // 2
-    mmas, both, terms, marks_each = pairs // 2, 2 * pairs, g.terms, g.marks
+    mmas, both, terms, marks_each = pairs // 2, 2 * pairs, g.terms, g.blocks
     decode, flagged, flag = pairs_of(g).halves, g.flag is not None, g.flag or no_flag
     mma = ptx.mma_bf16 if g.short_floats else _mma8_twice if g.short else ptx.mma
     shared, share = g.shared is not None, _make_share(g)
@@ -59,7 +59,7 @@ def _make_share(g: Tiles) -> Function:
     """share(marks, at, below, a, begin): the pairs of a vector times the scales of their blocks, and below."""
     if g.shared is None:
         return _no_share
-    value, marks, each = make_scale(g.shared.scale, True), g.marks, g.lanes // 2 // g.marks
+    value, marks, each = make_scale(g.shared.scale, True), g.blocks, g.lanes // 2 // g.blocks
 
     @device
     def share_short(marks_of, at, below, a, begin):

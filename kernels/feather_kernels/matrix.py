@@ -130,7 +130,7 @@ def columns_jobs(
     kinds = itertools.product(_finite(element, finite), {False, shared is not None})
     for is_finite, narrow in kinds:
         base = Gemv(element, x, out, finite=is_finite, native=cc >= E4M3_SINCE, shared=shared)
-        core = replace(tensorcore.from_gemv(base, narrow), short=cc < (8, 0))
+        core = tensorcore.from_gemv(base, cc, narrow)
         if tensorcore.reason_against(core, cc) is None:
             for n, k in sizes or itertools.product(_SIZES, repeat=2):
                 made = choose_tiles(core, n, k, count).job()

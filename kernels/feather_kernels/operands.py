@@ -64,6 +64,16 @@ class Product(ABC):
 
     @property
     @abstractmethod
+    def lanes(self) -> int:
+        """Codes in a vector."""
+
+    @property
+    def blocks(self) -> int:
+        """Scales of a vector; 0 where there are none."""
+        return 0 if self.shared is None else max(1, self.lanes // self.shared.size)
+
+    @property
+    @abstractmethod
     def block_words(self) -> int:
         """Words, zero at first, where the parts of the rows of a block meet: counters and partial sums."""
 

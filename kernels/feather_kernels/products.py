@@ -110,7 +110,7 @@ def _columns_plan(
     """The plan of several columns: by tensor cores, or one after the other, and why."""
     scales, capability = matrices.ends_of_scales(matrix, shape[1]), _capability()
     center = matrices.center_of_scales(matrix, scales)
-    core = replace(tensorcore.from_gemv(base, center is not None), short=capability < (8, 0))
+    core = tensorcore.from_gemv(base, capability, center is not None)
     against = tensorcore.reason_against(core, capability, scales) if mode == "fast" else "an order is wanted"
     if against:
         one = partial(_gemv_plan, base, shape, matrix, bias, cut)

@@ -94,10 +94,11 @@ class Columns(Tiles):
         return Job(name, g.make, kinds, repr(g), g.registers)
 
 
-def from_gemv(g: Product, narrow: bool = False) -> Columns:
+def from_gemv(g: Product, capability: tuple[int, int], narrow: bool = False) -> Columns:
     """The kernel for the same weights, x and result."""
+    short = capability < (8, 0)
     same = {name: getattr(g, name) for name in ("finite", "bias", "aligned", "native", "shared")}
-    return Columns(g.fmt, g.x, g.out, narrow=narrow and g.x == "fp16", **same)
+    return Columns(g.fmt, g.x, g.out, short=short, narrow=narrow and g.x == "fp16", **same)
 
 
 def reason_against(g: Columns, capability: tuple[int, int], scales: tuple[float, float] = (1.0, 1.0)) -> str | None:
@@ -140,7 +141,7 @@ def _make(g: Columns) -> Function:
     pitch = warp_rows + 4  # a column of sums in shared memory: no two lanes of a store meet in a bank
     # Sizes of arrays must be names.
     halves, sums_size, partials = 2 * tiles, 4 * tiles, g.warps * COLUMNS * pitch
-    step_size, step_marks, x_size = halves * WORDS, halves * g.marks, g.terms * (lanes // 2)
+    step_size, step_marks, x_size = halves * WORDS, halves * g.blocks, g.terms * (lanes // 2)
     code_words, mark_words, x_words = depth * step_size, max(1, depth * step_marks), depth * x_size
     factor = pairs_of(g).factor
     rest = np.float32(2.0**factor)

@@ -59,11 +59,6 @@ class Tiles(Product):
         return super().widened and not self.short_floats
 
     @property
-    def marks(self) -> int:
-        """Scales of a vector."""
-        return 0 if self.shared is None else max(1, self.lanes // self.shared.size)
-
-    @property
     def pairs(self) -> Pairs | None:
         """The decoder of the weights; None where there is none for tensor cores."""
         plain = self.finite or self.flag is not None
@@ -77,7 +72,7 @@ class Tiles(Product):
 
 def make_load_marks(g: Tiles) -> Function:
     """load(scales, at, v, into, slot): the codes of the scales of vector v of the row whose scales begin at `at`."""
-    marks = g.marks
+    marks = g.blocks
     each = 1 if g.shared is None else max(1, g.shared.size // g.lanes)  # vectors that share a block
 
     @device

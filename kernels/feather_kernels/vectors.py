@@ -56,11 +56,6 @@ class Vectors(Product):
         return self.lanes * self.fmt.storage_bits // 32
 
     @property
-    def blocks(self) -> int:
-        """Scales of a vector; 0 where there are none."""
-        return 0 if self.shared is None else max(1, self.lanes // self.shared.size)
-
-    @property
     def scale_bits(self) -> int:
         """Of one load of scales: all those of a vector where these are a number of 16 or 32 bits."""
         if self.shared is None:

@@ -302,7 +302,7 @@ def _arguments(plan: ColumnsPlan, *given: int) -> tuple[object, object]:
 
 
 def test_why_tensor_cores_are_not_taken() -> None:
-    g = tensorcore.from_gemv(Gemv(fr.get_format("e4m3"), finite=True))
+    g = tensorcore.from_gemv(Gemv(fr.get_format("e4m3"), finite=True), (9, 0))
     assert tensorcore.reason_against(g, (9, 0)) is None
     assert "from compute capability 7.5 on" in str(tensorcore.reason_against(g, (7, 0)))
     assert "from compute capability 8.0 on" in str(tensorcore.reason_against(replace(g, x="bf16"), (7, 5)))
